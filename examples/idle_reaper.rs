@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! cargo run --example idle_reaper --features idle
-//! cargo run --example idle_reaper --features idle -- 100
 //! ```
 //!
 //! Each connection is its own task. It inserts its number into an `IdleSet` and touches the number
@@ -10,7 +9,7 @@
 //! connections. A trusted peer has a longer timeout, from the moment the server knows it.
 //!
 //! In the second part, a crowd of silent peers connects to a server with few file descriptors. The
-//! argument is their number. The server does two things:
+//! server does two things:
 //!
 //! * It sets the pressure of the set from the share of descriptors in use. So silent peers have
 //!   less time when fewer descriptors are free.
@@ -23,7 +22,6 @@
 
 use std::{
     collections::HashMap,
-    env,
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -279,10 +277,6 @@ pub(crate) fn of(ends: &[Ended], by: End) -> impl Iterator<Item = u128> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let given = env::args().nth(1).map(|given| given.parse());
-    let descriptors = given
-        .unwrap_or(Ok(FEWEST))
-        .expect("a number of descriptors");
     run().await;
-    crowd(descriptors.max(1)).await;
+    crowd(FEWEST).await;
 }

@@ -12,12 +12,11 @@
 //! neither uses `Timer::current()`.
 
 use std::{
+    error::Error,
     ops::ControlFlow,
-    process::ExitCode,
     sync::{Arc, Mutex},
 };
 
-use clap::Parser;
 use tokio::task::JoinSet;
 use tokio_wheel::{Duration, Instant, Timer, sleep, sleep_until};
 
@@ -55,7 +54,7 @@ const fn ms(millis: u64) -> Duration {
 }
 
 /// Schedules tasks, cancels some, and shuts the timer down.
-pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
+pub(crate) async fn run() -> Result<Report, Box<dyn Error>> {
     let journal = Journal {
         start: Instant::now(),
         events: Arc::default(),
@@ -150,18 +149,9 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
     })
 }
 
-/// Runs tasks later: once, at a fixed rate, and with a fixed delay.
-#[derive(Parser)]
-struct Args {}
-
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    Args::parse();
-    match run().await {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+async fn main() -> Result<(), Box<dyn Error>> {
+    let report = run().await?;
+    assert_eq!(report.polls, 4);
+    Ok(())
 }

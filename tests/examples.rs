@@ -1,24 +1,6 @@
 //! Runs the examples that have a function `run`, and checks what they report.
 
 #[expect(dead_code, reason = "`main`")]
-#[path = "../examples/delay_queue.rs"]
-mod delay_queue;
-
-/// An entry expires 500 ms after its last use.
-#[tokio::test(start_paused = true)]
-async fn delay_queue() {
-    let report = delay_queue::run().await;
-    assert_eq!((report.puts, report.hits, report.misses), (5, 3, 2));
-    let expired = [
-        ("pear", 600),
-        ("plum", 700),
-        ("apple", 1_250),
-        ("plum", 1_600),
-    ];
-    assert_eq!(report.expired, expired);
-}
-
-#[expect(dead_code, reason = "`main`")]
 #[path = "../examples/scheduler.rs"]
 mod scheduler;
 
@@ -51,18 +33,9 @@ async fn scheduler() {
     assert_eq!(report.left, ["the state is saved", "the figures are sent"]);
 }
 
-#[expect(dead_code, reason = "`main`, and its arguments")]
+#[expect(dead_code, reason = "`main`")]
 #[path = "../examples/prometheus.rs"]
 mod prometheus;
-
-#[test]
-fn prometheus_describes_itself() {
-    let help = <prometheus::Args as clap::CommandFactory>::command().render_help();
-    assert!(
-        help.to_string().starts_with("Exports the metrics"),
-        "{help}"
-    );
-}
 
 /// The page has the counters, and buckets that add up to the number of entries that fired.
 #[tokio::test]

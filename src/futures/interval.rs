@@ -209,7 +209,7 @@ impl Interval {
     /// ```
     #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(self.next.poll_as_limit(false, cx));
+        ready!(self.next.poll_with_budget(false, cx));
         let due = self.next.deadline();
         let next = next_tick(due, Instant::now(), self.period, self.missed_tick_behavior);
         self.next.reset_deadline(next);

@@ -302,7 +302,7 @@ impl Sleep {
     /// there is no inner future, `had_budget` is `false`, so that the sleep always uses a unit of the budget.
     #[inline]
     #[track_caller]
-    pub(crate) fn poll_as_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_with_budget(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.registration.poll_reached(cx));
         // If the registration is pending, the poll uses no budget.
         ready!(coop::poll_progress(had_budget, cx));
@@ -392,7 +392,7 @@ impl Future for Sleep {
     #[inline]
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_as_limit(false, cx)
+        self.poll_with_budget(false, cx)
     }
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn poll_tick(
 ///
 /// Such a poll does not time out. The next poll may do so without budget, because the task has let other tasks run
 /// between the two polls. A loop over operations that time out at once still lets other tasks run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Starved(bool);
 
 impl Starved {

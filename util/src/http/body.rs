@@ -140,7 +140,7 @@ pin_project! {
     /// assert_eq!(LimitExceeded::find(&*error), Some(exceeded));
     /// # }
     /// ```
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     #[must_use = "a body does nothing unless it is polled"]
     pub struct TimeoutBody<B> {
         #[pin]
@@ -220,6 +220,12 @@ impl<B> TimeoutBody<B> {
             wait: Wait::new(limits, timer),
             exceeded: false,
         }
+    }
+}
+
+impl<B: Default> Default for TimeoutBody<B> {
+    fn default() -> Self {
+        Self::with_limits(BodyLimits::new(), B::default())
     }
 }
 

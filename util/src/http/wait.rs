@@ -35,7 +35,7 @@ use super::body::{BodyLimits, LimitExceeded};
 use crate::limit::{Starved, has_budget_remaining, lock, poll_limit, saturating_add, sleep_until};
 
 /// The current wait of one body, and the sum of its earlier waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Wait {
     limits: BodyLimits,
     /// `None` stands for the default timer of the runtime that polls the body.

@@ -1,21 +1,23 @@
 //! The handle for all connections of a server, the guard of each connection, and the state that they share.
 //!
-//! A connection locks this state when it opens, when it checks its limits and when it ends. A request only reads the
-//! number of changes. No waker runs under the lock.
+//! A connection locks this state when it opens, when its waker changes, when it checks its limits and when it ends. A
+//! request only reads the number of changes. No waker runs under the lock.
 
 use std::{
     error::Error,
     fmt,
+    future::{Future, poll_fn},
     hash::{BuildHasher as _, RandomState},
     iter, mem,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::Notify, task::yield_now, time::Instant};
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 use super::{
     ended::{Counts, Reason},
@@ -85,11 +87,20 @@ impl Default for Change {
 }
 
 impl Change {
-    async fn announce(mut self) {
-        while let Some(part) = self.0.pop() {
+    /// Wakes one part in each poll, and wakes its own task.
+    ///
+    /// The task then runs after the tasks that are ready. Any idle worker can take all of these tasks. `yield_now`
+    /// would instead put the task on a list that only its worker uses. If a connection's task then blocked that worker,
+    /// the other connections would wait.
+    fn announce(mut self) -> impl Future<Output = ()> {
+        poll_fn(move |cx| {
+            let Some(part) = self.0.pop() else {
+                return Poll::Ready(());
+            };
             part.notify_waiters();
-            yield_now().await;
-        }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
     }
 }
 

@@ -2,17 +2,17 @@
 //!
 //! # States
 //!
-//! | State    | Waits for                       | Event                  | Next state                     |
-//! |----------|---------------------------------|------------------------|--------------------------------|
-//! | open     | the next deadline (age or idle) | the connection ends    | ended, with `Closed`           |
-//! | open     |                                 | a limit is reached     | turning                        |
-//! | open     |                                 | the server shuts down  | turning                        |
-//! | turning  | the turns of the I/O driver     | the connection ends    | ended, with `Closed`           |
-//! | turning  |                                 | a request arrives      | open, if the limit was `idle`  |
-//! | turning  |                                 | the turns are over     | graceful, with a reason        |
-//! | graceful | the end of the grace            | the connection ends    | ended, the same reason         |
-//! | graceful |                                 | the grace ends         | ended and cut, the same reason |
-//! | any      |                                 | the runtime shuts down | ended and cut, or dropped      |
+//! | State          | Waits for                         | Event                    | Next state                     |
+//! |----------------|-----------------------------------|--------------------------|--------------------------------|
+//! | open           | the next deadline (age or idle)   | the connection ends      | ended, with `Closed`           |
+//! | open           |                                   | a limit is reached       | polling events                 |
+//! | open           |                                   | the server shuts down    | polling events                 |
+//! | polling events | the event polls of the I/O driver | the connection ends      | ended, with `Closed`           |
+//! | polling events |                                   | a request arrives        | open, if the limit was `idle`  |
+//! | polling events |                                   | the event polls are over | graceful, with a reason        |
+//! | graceful       | the end of the grace              | the connection ends      | ended, the same reason         |
+//! | graceful       |                                   | the grace ends           | ended and cut, the same reason |
+//! | any            |                                   | the runtime shuts down   | ended and cut, or dropped      |
 //!
 //! While requests are in flight, the idle deadline is unknown, because the idle time has not begun. The
 //! connection then checks its limits again after a wait. The wait is as long as the idle limit, but at least
@@ -22,9 +22,9 @@
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
 //!   poll decides whether the connection is idle.
-//! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`turns`]. Then the connection is
-//!   polled again, so that it reads a request that the kernel had already received
-//!   (`turns::a_request_that_the_kernel_has_is_answered`).
+//! * Before a graceful shutdown begins, the runtime's I/O driver polls for events: see [`event_polls`]. Then the
+//!   connection is polled again, so that it reads a request that the kernel had already received
+//!   (`event_polls::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
 //!   would leave the request unread (`drive::a_request_counts_though_the_budget_is_spent`). In all other cases the
 //!   poll obeys the budget, because it may run a handler or read from a client that never stops to send
@@ -54,9 +54,9 @@ use tokio::{
 use super::{
     connections::ConnectionGuard,
     ended::{Ended, Reason},
+    event_polls,
     recheck::Recheck,
     requests::Counted,
-    turns,
 };
 use crate::limit::saturating_add;
 
@@ -99,8 +99,8 @@ pin_project! {
 #[derive(Debug)]
 enum State {
     Open,
-    /// A limit is reached or the server shuts down. The I/O driver turns before the graceful shutdown begins.
-    Turning(JoinHandle<()>),
+    /// A limit is reached or the server shuts down. The I/O driver polls for events before the graceful shutdown begins.
+    PollingEvents(JoinHandle<()>),
     /// The graceful shutdown has begun, and has time until this instant.
     Graceful(Reason, Instant),
 }
@@ -189,13 +189,13 @@ impl<C: GracefulConnection> Future for Drive<C> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let mut has_turned = false;
+        let mut has_polled_events = false;
         let had_budget = has_budget_remaining();
         let ended = loop {
             let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
                 panic!("a `Drive` was polled after its connection had ended");
             };
-            let polled = if has_turned && !had_budget && !this.guard.requests.is_busy() {
+            let polled = if has_polled_events && !had_budget && !this.guard.requests.is_busy() {
                 pin!(unconstrained(connection.as_mut())).poll(cx)
             } else {
                 connection.as_mut().poll(cx)
@@ -207,7 +207,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
             let recheck = this.recheck.get_or_insert_with(new);
             let Poll::Ready(reason) = poll_end(this.guard, this.state, recheck, this.is_busy, cx)
             else {
-                if let State::Turning(_) = this.state {
+                if let State::PollingEvents(_) = this.state {
                     *this.state = State::Open;
                 }
                 return Poll::Pending;
@@ -217,21 +217,21 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 let (in_flight, _) = this.guard.requests.in_flight();
                 break Ended::new(reason, Some(in_flight), Ok(()));
             }
-            if mem::take(&mut has_turned) {
+            if mem::take(&mut has_polled_events) {
                 let until = saturating_add(Instant::now(), this.guard.connections.limits().grace);
                 *this.state = State::Graceful(reason, until);
                 connection.graceful_shutdown();
                 continue;
             }
             if let State::Open = this.state {
-                *this.state = State::Turning(turns::begin());
+                *this.state = State::PollingEvents(event_polls::begin());
             }
-            if let State::Turning(turns) = this.state {
+            if let State::PollingEvents(event_polls) = this.state {
                 // The poll does not use the task's budget.
-                let _ = ready!(pin!(unconstrained(turns)).poll(cx));
+                let _ = ready!(pin!(unconstrained(event_polls)).poll(cx));
             }
             *this.state = State::Open;
-            has_turned = true;
+            has_polled_events = true;
         };
         this.connection.set(None);
         *this.recheck = None;

@@ -212,11 +212,11 @@
 mod connections;
 mod drive;
 mod ended;
+mod event_polls;
 mod recheck;
 mod requests;
 mod server_limits;
 mod timer;
-mod turns;
 
 pub use connections::{ConnectionGuard, Connections, OpenError};
 pub use drive::Drive;

@@ -12,9 +12,10 @@
 //!    is up to date is still waiting.
 //! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
 //!    another waker, because this takes a lock that all connections share.
-//! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer. The
-//!    runtime may end between these two steps. On a worker, the poll is pending then, and the runtime drops the
-//!    task. On another thread, the poll panics, and the connection catches the panic, because it must be cut.
+//! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer, because even
+//!    a panic that is caught runs the panic hook, which may end the process. The runtime may end between these two
+//!    steps. On a worker, the poll is pending then, and the runtime drops the task. On another thread, the poll panics,
+//!    and the connection catches the panic, because it must be cut.
 
 use std::{
     future::Future as _,

@@ -10,8 +10,8 @@ use std::{
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 use tokio::{task::yield_now, time::Instant};
+use tokio_stream::adapters::Fuse;
 
-use super::Fuse;
 use crate::limit::{Starved, poll_limit};
 use tokio_wheel::{Sleep, Timer};
 
@@ -83,7 +83,7 @@ impl<S: Stream> ChunksTimeout<S> {
     pub(super) fn new(stream: S, max_size: usize, duration: Duration, limit: Sleep) -> Self {
         assert!(max_size > 0, "`max_size` must be 1 or more, got 0");
         Self {
-            stream: Fuse::new(stream),
+            stream: tokio_stream::StreamExt::fuse(stream),
             limit,
             duration,
             items: Vec::new(),

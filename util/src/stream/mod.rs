@@ -5,6 +5,9 @@
 //! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
 //! adapter of the same name in `tokio-stream` does.
 //!
+//! `tokio-stream` has neither [`debounce`], which yields the latest item after a pause, nor [`JitteredInterval`], whose
+//! periods a closure chooses.
+//!
 //! ```
 //! use tokio_stream::iter;
 //! use tokio_wheel::{Duration, Instant};
@@ -22,10 +25,10 @@
 //!
 //! # Use with other traits of this name
 //!
-//! `futures::StreamExt` has none of these four methods. You can import both traits if you import one of them
+//! `futures::StreamExt` has none of these methods. You can import both traits if you import one of them
 //! with `as _`.
 //!
-//! `tokio_stream::StreamExt` has all four methods if a crate in the build enables the feature `time` of
+//! `tokio_stream::StreamExt` has all of them except `debounce` if a crate in the build enables the feature `time` of
 //! `tokio-stream`. If both traits are in scope, `stream.timeout(..)` is ambiguous and does not compile.
 //! Import only one trait, and call the methods of the other trait by their full path. The example above
 //! imports the trait of this crate. This example imports the trait of `tokio-stream`:
@@ -49,8 +52,8 @@
 //!
 //! The methods of [`StreamExt`] create adapters that use the default timer of the runtime that polls the
 //! adapter. To use another [`Timer`](tokio_wheel::Timer), call
-//! [`Timeout::with_timer`], [`Throttle::with_timer`] or [`ChunksTimeout::with_timer`]. [`TimeoutRepeating`]
-//! and [`IntervalStream`] use the timer of their [`Interval`].
+//! [`Timeout::with_timer`], [`Throttle::with_timer`], [`ChunksTimeout::with_timer`], [`Debounce::with_timer`] or
+//! [`JitteredInterval::with_timer`]. [`TimeoutRepeating`] and [`IntervalStream`] use the timer of their [`Interval`].
 //!
 //! # What differs from `tokio-stream`
 //!
@@ -66,6 +69,7 @@
 //! | the type [`Throttle`] | has no public name | is public |
 //! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
 //!
+//! [`debounce`]: StreamExt::debounce
 //! [`timeout`]: StreamExt::timeout
 //! [`timeout_repeating`]: StreamExt::timeout_repeating
 //! [`throttle`]: StreamExt::throttle
@@ -73,27 +77,26 @@
 //! [budget]: tokio::task::coop
 
 mod chunks_timeout;
+mod debounce;
 mod interval;
+mod jittered_interval;
 mod throttle;
 mod timeout;
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::time::Duration;
 
 use futures_core::Stream;
-use pin_project_lite::pin_project;
 
 use tokio_wheel::{Interval, sleep};
 
 pub use chunks_timeout::ChunksTimeout;
+pub use debounce::Debounce;
 pub use interval::IntervalStream;
+pub use jittered_interval::JitteredInterval;
 pub use throttle::Throttle;
 pub use timeout::{Timeout, TimeoutRepeating};
 
-/// Adds timeouts, throttling and chunks to every [`Stream`].
+/// Adds timeouts, throttling, chunks and debouncing to every [`Stream`].
 ///
 /// The [module](self) explains how to use this trait together with other traits of this name.
 pub trait StreamExt: Stream + Sized {
@@ -280,42 +283,57 @@ pub trait StreamExt: Stream + Sized {
     fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self> {
         ChunksTimeout::new(self, max_size, duration, sleep(duration))
     }
+
+    /// Yields the latest item when no further item has come for `duration`.
+    ///
+    /// The stream keeps only the latest item, and drops the items before it:
+    ///
+    /// * Each item replaces the latest item, and the time starts again.
+    /// * If the time elapses, the stream yields the latest item.
+    /// * If the inner stream ends, the stream yields the latest item at once, and ends.
+    ///
+    /// The time of an item starts when a poll of this stream receives the item. An item that is ready at a poll replaces
+    /// the latest item, even if the time has elapsed. So a late poll yields no item for which a newer item is ready. An
+    /// inner stream whose pauses are all shorter than `duration` yields only its last item.
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
+    /// again later, the latest item is not lost, and its time does not start again. If you drop the stream, you
+    /// lose the latest item.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has an item and the inner stream is pending, a poll panics in the cases that
+    /// [`sleep`](tokio_wheel::sleep()) lists.
+    ///
+    /// # Examples
+    ///
+    /// A file is read again when it has not changed for 100 ms:
+    ///
+    /// ```
+    /// use tokio_stream::{iter, StreamExt as _};
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    /// use tokio_wheel_util::stream;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// // The pauses before the changes, in milliseconds.
+    /// let changes = iter([0, 20, 20, 500, 50]).then(async |pause| {
+    ///     sleep(Duration::from_millis(pause)).await;
+    ///     start.elapsed().as_millis()
+    /// });
+    /// let settled = stream::StreamExt::debounce(changes, Duration::from_millis(100));
+    /// let reads = settled.map(|change| (change, start.elapsed().as_millis()));
+    /// let reads: Vec<_> = reads.collect().await;
+    /// // After the last change, the stream of the changes ends.
+    /// assert_eq!(reads, [(40, 140), (590, 590)]);
+    /// # }
+    /// ```
+    fn debounce(self, duration: Duration) -> Debounce<Self> {
+        Debounce::new(self, duration, sleep(duration))
+    }
 }
 
 impl<S: Stream> StreamExt for S {}
-
-pin_project! {
-    /// Holds the inner stream until the inner stream ends.
-    #[derive(Debug)]
-    struct Fuse<S> {
-        #[pin]
-        stream: Option<S>,
-    }
-}
-
-impl<S> Fuse<S> {
-    fn new(stream: S) -> Self {
-        let stream = Some(stream);
-        Self { stream }
-    }
-}
-
-impl<S: Stream> Stream for Fuse<S> {
-    type Item = S::Item;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        let mut this = self.project();
-        let Some(stream) = this.stream.as_mut().as_pin_mut() else {
-            return Poll::Ready(None);
-        };
-        let item = ready!(stream.poll_next(cx));
-        if item.is_none() {
-            this.stream.set(None);
-        }
-        Poll::Ready(item)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.stream.as_ref()).map_or((0, Some(0)), Stream::size_hint)
-    }
-}

@@ -67,6 +67,7 @@ impl<S> Throttle<S> {
             pausing: false,
         }
     }
+
     /// Returns a reference to the inner stream.
     ///
     /// # Examples

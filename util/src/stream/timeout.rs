@@ -8,8 +8,8 @@ use std::{
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
+use tokio_stream::adapters::Fuse;
 
-use super::Fuse;
 use crate::limit::{Starved, poll_limit, poll_tick};
 use tokio_wheel::{Interval, Sleep, Timer, error::Elapsed};
 
@@ -62,7 +62,7 @@ impl<S: Stream> Timeout<S> {
 
     pub(super) fn new(stream: S, duration: Duration, limit: Sleep) -> Self {
         Self {
-            stream: Fuse::new(stream),
+            stream: tokio_stream::StreamExt::fuse(stream),
             limit,
             duration,
             reported: false,
@@ -124,7 +124,7 @@ pin_project! {
 impl<S: Stream> TimeoutRepeating<S> {
     pub(super) fn new(stream: S, interval: Interval) -> Self {
         Self {
-            stream: Fuse::new(stream),
+            stream: tokio_stream::StreamExt::fuse(stream),
             interval,
             starved: Starved::new(),
         }

@@ -12,8 +12,8 @@ mod server;
 
 mod connections;
 mod drive;
+mod event_polls;
 mod recheck;
 mod requests;
 mod stages;
 mod timer;
-mod turns;

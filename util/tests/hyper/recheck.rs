@@ -1,16 +1,11 @@
 //! Tests when a connection checks its limits, and connections whose runtime ends.
 
 use std::{
-    convert::Infallible,
     future::{Future as _, poll_fn},
     pin::pin,
     sync::mpsc,
-    task::Context,
     thread,
 };
-
-use hyper::{Response, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -25,7 +20,7 @@ use crate::{
     support::{
         Wakes, current_thread, dawdle, does_not_hang,
         hostile::{Hook, quiet_panic},
-        ms, multi_thread, paused, poll_once, secs, settle, wait_until,
+        ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until,
     },
 };
 
@@ -348,26 +343,17 @@ async fn a_panicking_waker_harms_no_other_connection() {
     let connections = Connections::new(Limits::new());
     let (wakes, waker) = Wakes::new();
     let hostile = Hook::on_wake(quiet_panic);
-    let (mut drives, mut clients) = (Vec::new(), Vec::new());
+    let mut drives = Vec::new();
     for n in 0..256 {
         let waker = if n == 0 {
             hostile.waker()
         } else {
             waker.clone()
         };
-        let (client, server) = tokio::io::duplex(64);
-        let service = service_fn(|_| async { Ok::<_, Infallible>(Response::new(String::new())) });
-        let connect =
-            |service| http1::Builder::new().serve_connection(TokioIo::new(server), service);
-        let mut drive = Box::pin(connections.open().unwrap().serve(service, connect));
-        assert!(
-            drive
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
-        drives.push(drive);
-        clients.push(client);
+        let (client, io) = tokio::io::duplex(64);
+        let mut drive = Box::pin(serve(Http1, connections.open().unwrap(), io));
+        assert!(poll(&mut drive, &waker).is_pending());
+        drives.push((client, drive));
     }
     let shutdown = tokio::spawn(async move { connections.shutdown().await });
     for _ in 0..1_000 {

@@ -2,7 +2,7 @@
 //!
 //! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
-use std::{convert::Infallible, future::Future, pin::Pin, task::Waker};
+use std::{convert::Infallible, pin::Pin};
 
 use hyper::{
     Request, Response,
@@ -19,38 +19,19 @@ use tokio::{
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::hyper::WheelTimer;
 
-use crate::support::{self, Wakes, log::Log, ms, poll, poll_once, secs};
+use crate::support::{Wakes, log::side_by_side, ms, poll, poll_once, secs};
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
 
 impl<T: rt::Timer + Clone + Send + Sync + 'static> AnyTimer for T {}
 
-/// Runs each body with hyper-util's timer and with ours. Both logs must be equal.
-macro_rules! same_as_tokio_timer {
-    ($($(#[$attribute:meta])* async fn $name:ident($timer:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            async fn body($timer: impl AnyTimer, $log: &Log) $body
-            let log_of = |body: Pin<Box<dyn Future<Output = Log>>>| {
-                support::paused().block_on(body).into_entries()
-            };
-            let theirs = log_of(Box::pin(async {
-                let log = Log::new();
-                body(TokioTimer::new(), &log).await;
-                log
-            }));
-            let ours = log_of(Box::pin(async {
-                let log = Log::new();
-                body(WheelTimer::new(), &log).await;
-                assert!(Timer::current().metrics().registered() > 0);
-                log
-            }));
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: WheelTimer, right: TokioTimer");
-        }
-    )*};
+mod theirs {
+    pub(super) use hyper_util::rt::TokioTimer as Timer;
+}
+
+mod ours {
+    pub(super) use tokio_wheel_util::hyper::WheelTimer as Timer;
 }
 
 /// Responds after the number of milliseconds in the path.
@@ -90,8 +71,11 @@ async fn dribble(io: &mut (impl AsyncWrite + Unpin), pause: Duration) {
     }
 }
 
-same_as_tokio_timer! {
-    async fn sleeps_take_as_long(timer, log) {
+side_by_side! {
+    (theirs) (ours)
+
+    async fn sleeps_take_as_long(time, log) {
+        let timer = time::Timer::new();
         for micros in [0, 1, 999, 1_000, 1_001, 2_500, 70_000, 5_000_000] {
             let start = timer.now();
             timer.sleep(Duration::from_micros(micros)).await;
@@ -103,7 +87,8 @@ same_as_tokio_timer! {
         log.note("past");
     }
 
-    async fn resets_take_as_long(timer, log) {
+    async fn resets_take_as_long(time, log) {
+        let timer = time::Timer::new();
         let start = timer.now();
         let mut sleep = timer.sleep(secs(5));
         timer.reset(&mut sleep, start + secs(7));
@@ -121,7 +106,8 @@ same_as_tokio_timer! {
         log.note("past");
     }
 
-    async fn a_client_that_dribbles_headers_is_closed(timer, log) {
+    async fn a_client_that_dribbles_headers_is_closed(time, log) {
+        let timer = time::Timer::new();
         for limit in [ms(1_000), Duration::from_micros(2_500), ms(100)] {
             let (mut client, server) = connected();
             let server = async {
@@ -197,30 +183,4 @@ async fn a_sleep_stays_with_its_timer() {
     other.clone().reset(&mut sleep, other.now() + secs(2));
     sleep.await;
     assert_eq!((registered(), start.elapsed()), ([3, 2, 0], secs(2)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn far_deadlines_are_never_reached() {
-    let explicit = WheelTimer::with_timer(&Timer::current());
-    for timer in [WheelTimer::new(), explicit] {
-        let far = timer.now() + secs(86_400 * 365 * 200);
-        let mut reset = timer.sleep(ms(1));
-        timer.reset(&mut reset, far);
-        for mut sleep in [timer.sleep(Duration::MAX), timer.sleep_until(far), reset] {
-            assert!(poll(&mut sleep, Waker::noop()).is_pending());
-            advance(secs(86_400 * 365)).await;
-            assert!(poll(&mut sleep, Waker::noop()).is_pending());
-        }
-    }
-}
-
-#[test]
-fn a_sleep_can_be_created_outside_a_runtime() {
-    let sleep = WheelTimer::new().sleep(secs(1));
-    support::paused().block_on(async {
-        let start = Instant::now();
-        sleep.await;
-        assert!(start.elapsed() <= secs(1));
-        assert_eq!(Timer::current().metrics().fired(), 1);
-    });
 }

@@ -16,14 +16,14 @@ use crate::{
     script::Scripted,
     support::{
         log::{Log, side_by_side},
-        ms, poll_once, secs,
+        ms,
     },
 };
 
 /// The original, with functions for the methods that this crate replaces by `Limits`. Its `TimeoutReader` and
 /// `TimeoutWriter` are the two halves of this type.
 mod original {
-    use std::{pin::Pin, time::Duration};
+    use std::time::Duration;
 
     use tokio::io::{AsyncRead, AsyncWrite};
     pub(super) use tokio_io_timeout::TimeoutStream;
@@ -39,25 +39,11 @@ mod original {
         stream.set_write_timeout(write);
         stream
     }
-
-    pub(super) fn limit_reads<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit)
-    where
-        S: AsyncRead + AsyncWrite,
-    {
-        stream.set_read_timeout_pinned(limit);
-    }
-
-    pub(super) fn limit_writes<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit)
-    where
-        S: AsyncRead + AsyncWrite,
-    {
-        stream.set_write_timeout_pinned(limit);
-    }
 }
 
 /// The replacements of the original's methods.
 mod wheel {
-    use std::{pin::Pin, time::Duration};
+    use std::time::Duration;
 
     use tokio_wheel_util::io::{Limits, TimeoutStream};
 
@@ -68,18 +54,6 @@ mod wheel {
         limits.read_timeout = read;
         limits.write_timeout = write;
         TimeoutStream::with_limits(inner, limits)
-    }
-
-    pub(super) fn limit_reads<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit) {
-        let mut limits = stream.limits();
-        limits.read_timeout = limit;
-        stream.set_limits_pinned(limits);
-    }
-
-    pub(super) fn limit_writes<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit) {
-        let mut limits = stream.limits();
-        limits.write_timeout = limit;
-        stream.set_limits_pinned(limits);
     }
 }
 
@@ -136,26 +110,6 @@ side_by_side! {
         }
         sleep(ms(40)).await;
         log.note_result(stream.write(b"abc").await);
-        log.note_result(stream.write(b"abc").await);
-    }
-
-    async fn a_timeout_that_is_set_or_removed_while_an_operation_waits(io, log) {
-        let peer = Scripted::new().reads([(secs(1), 1)]).writes([(secs(2), 1)]);
-        let mut stream = pin!(io::stream(peer, None, None));
-        log.note(poll_once(&mut pin!(read(&mut stream))).await.is_ready());
-        io::limit_reads(stream.as_mut(), Some(ms(10)));
-        sleep(ms(50)).await;
-        log.note_result(read(&mut stream).await);
-
-        log.note(poll_once(&mut pin!(read(&mut stream))).await.is_ready());
-        io::limit_reads(stream.as_mut(), None);
-        log.note_result(read(&mut stream).await);
-
-        io::limit_writes(stream.as_mut(), Some(ms(10)));
-        log.note(poll_once(&mut pin!(stream.write(b"abc"))).await.is_ready());
-        io::limit_writes(stream.as_mut(), Some(ms(20)));
-        log.note_result(stream.write(b"abc").await);
-        io::limit_writes(stream.as_mut(), None);
         log.note_result(stream.write(b"abc").await);
     }
 

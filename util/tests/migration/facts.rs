@@ -85,26 +85,21 @@ async fn both(duration: Duration) -> [Both; 4] {
         } else {
             assert!(wheel.poll().is_pending() && tokio.poll().is_pending());
         }
-        ends.push(if tokio_is_awaited {
+        let (tokio, wheel, is_other_woken) = if tokio_is_awaited {
             (&mut tokio).await;
-            let (tokio, is_other_woken) = (start.elapsed(), wheel.is_woken());
+            let (first, is_other_woken) = (start.elapsed(), wheel.is_woken());
             wheel.await;
-            let wheel = start.elapsed();
-            Both {
-                tokio,
-                wheel,
-                is_other_woken,
-            }
+            (first, start.elapsed(), is_other_woken)
         } else {
             (&mut wheel).await;
-            let (wheel, is_other_woken) = (start.elapsed(), tokio.is_woken());
+            let (first, is_other_woken) = (start.elapsed(), tokio.is_woken());
             tokio.await;
-            let tokio = start.elapsed();
-            Both {
-                tokio,
-                wheel,
-                is_other_woken,
-            }
+            (start.elapsed(), first, is_other_woken)
+        };
+        ends.push(Both {
+            tokio,
+            wheel,
+            is_other_woken,
         });
     }
     ends.try_into().unwrap()

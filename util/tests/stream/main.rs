@@ -7,6 +7,7 @@
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 
+mod debounce;
 mod ours;
 mod parity;
 mod ties;

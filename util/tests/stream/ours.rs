@@ -17,7 +17,9 @@ use futures_core::Stream;
 use tokio::{sync::mpsc::unbounded_channel, task::coop};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 use tokio_wheel::{Instant, Timer, advance, error::Elapsed, interval, interval_at};
-use tokio_wheel_util::stream::{ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout};
+use tokio_wheel_util::stream::{
+    ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
+};
 
 use crate::{
     FromFn, Received, next,
@@ -92,6 +94,7 @@ async fn an_item_in_time_registers_nothing_new() {
     // A chunk waits for its second item 50 times, each time for less than the limit.
     let wrap = |stream: Received<u8>| stream.chunks_timeout(2, secs(1));
     assert_eq!(registered(wrap).await, 1);
+    assert_eq!(registered(|stream| stream.debounce(ms(50))).await, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,16 +133,7 @@ async fn elapsed() -> Elapsed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chunk_may_be_of_any_size() {
-    let (sender, receiver) = unbounded_channel();
-    let mut chunks = task::spawn(Received(receiver).chunks_timeout(usize::MAX, ms(10)));
-    for item in 0..5_000 {
-        sender.send(item).unwrap();
-    }
-    // The receiver uses up the task's budget, so this takes several polls.
-    while chunks.enter(|cx, chunks| chunks.poll_next(cx)).is_pending() {
-        advance(ms(1)).await;
-    }
+async fn a_chunk_may_be_larger_than_its_first_allocation() {
     let chunk = next(&mut always().chunks_timeout(5_000, ms(10))).await;
     assert_eq!(chunk.unwrap().len(), 5_000);
 }
@@ -150,13 +144,17 @@ fn adapters_can_be_made_outside_of_a_runtime() {
     let repeating = never().timeout_repeating(interval(ms(10)));
     let mut throttle = always().throttle(ms(10));
     let chunks = always().chunks_timeout(3, ms(10));
+    let latest = once_and(|_| Poll::Pending).debounce(ms(10));
     let ticks = IntervalStream::new(interval(ms(10)));
+    let jittered = JitteredInterval::new(|| ms(10));
     support::paused().block_on(async {
         assert!(next(&mut { timeout }).await.unwrap().is_err());
         assert!(next(&mut { repeating }).await.unwrap().is_err());
         assert_eq!(next(&mut throttle).await, Some(7));
         assert_eq!(next(&mut { chunks }).await, Some(vec![7; 3]));
+        assert_eq!(next(&mut { latest }).await, Some(7));
         assert!(next(&mut { ticks }).await.is_some());
+        assert!(next(&mut { jittered }).await.is_some());
     });
 }
 
@@ -191,6 +189,10 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
         fires(&timer, || {
             ChunksTimeout::with_timer(now_and_then(), 9, ms(5), &timer)
         });
+        fires(&timer, || {
+            Debounce::with_timer(once_and(|_| Poll::Pending), ms(5), &timer)
+        });
+        fires(&timer, || JitteredInterval::with_timer(|| ms(5), &timer));
         assert_eq!(timer.metrics().pending(), 0);
         assert_eq!(ambient.metrics().registered(), 0);
     });
@@ -236,6 +238,11 @@ async fn timers_of_a_greedy_stream_expire() {
         once_and(move |cx| Pin::new(&mut greedy).poll_next(cx)).chunks_timeout(3, ms(10))
     })
     .await;
+    expires(|polls| {
+        let mut greedy = greedy(polls);
+        once_and(move |cx| Pin::new(&mut greedy).poll_next(cx)).debounce(ms(10))
+    })
+    .await;
 }
 
 /// A poll that finds an elapsed timer uses budget.
@@ -256,6 +263,8 @@ async fn ready_timers_let_others_run() {
     lets_others_run(never().timeout_repeating(interval(ms(1)))).await;
     lets_others_run(now_and_then().timeout(Duration::ZERO)).await;
     lets_others_run(now_and_then().chunks_timeout(3, Duration::ZERO)).await;
+    lets_others_run(now_and_then().debounce(Duration::ZERO)).await;
+    lets_others_run(JitteredInterval::new(|| Duration::ZERO)).await;
 }
 
 /// A poll after the end of a pause uses budget. A slow reader polls only then.
@@ -325,7 +334,9 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
             .is_ready()
         {}
     }
-    let bodies: [fn(); 5] = [
+    let bodies: [fn(); 7] = [
+        || poll(once_and(|_| Poll::Pending).debounce(secs(9))),
+        || poll(JitteredInterval::new(|| secs(9))),
         || poll(never().timeout(ms(1))),
         || poll(never().timeout_repeating(interval(secs(9)))),
         || poll(always().throttle(secs(9))),
@@ -393,4 +404,23 @@ async fn limits_beside_a_greedy_sibling_end() {
         beside_a_greedy_sibling(next(&mut chunks)).await,
         Some(vec![7])
     );
+}
+
+/// A late tick makes the next ticks late. A dropped call loses no tick.
+#[tokio::test(start_paused = true)]
+async fn a_jittered_interval_has_the_periods_of_its_closure() {
+    let start = Instant::now();
+    let mut periods = [10, 30, 20, 50].map(ms).into_iter();
+    let mut ticks = JitteredInterval::new(|| periods.next().unwrap());
+    assert_eq!(ticks.tick().await, start + ms(10));
+    advance(ms(5)).await;
+    assert!(
+        support::poll_once(&mut Box::pin(ticks.tick()))
+            .await
+            .is_pending()
+    );
+    advance(ms(100)).await;
+    assert_eq!(ticks.tick().await, start + ms(40));
+    assert_eq!(ticks.tick().await, start + ms(115 + 20));
+    assert_eq!(start.elapsed(), ms(135));
 }

@@ -62,16 +62,3 @@ async fn a_timer_whose_deadline_has_passed_is_ready() {
     timer.as_mut().reset(start);
     assert_ready!(task.enter(|cx, _| timer.as_mut().poll(cx)));
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_far_deadline_is_pending_until_a_reset() {
-    let start = WheelRuntime.now();
-    let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    let mut timer = WheelRuntime.new_timer(start + century);
-    let mut task = task::spawn(());
-    assert_pending!(task.enter(|cx, _| timer.as_mut().poll(cx)));
-
-    timer.as_mut().reset(start + ms(10));
-    fired(&mut timer).await;
-    assert_eq!(WheelRuntime.now() - start, ms(10));
-}

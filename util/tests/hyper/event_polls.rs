@@ -172,7 +172,7 @@ fn a_request_that_the_kernel_has_is_answered_under_load() {
     assert_eq!(losses, []);
 }
 
-/// One turn of tokio's I/O driver reads at most 1,024 events. They may also be of sockets that are no connections of
+/// One event poll of tokio's I/O driver reads at most 1,024 events. They may also be of sockets that are no connections of
 /// the server, as a proxy has.
 #[test]
 fn many_requests_that_the_kernel_has_are_answered() {

@@ -1,0 +1,110 @@
+//! `Debounce`: the latest item after a pause.
+
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use futures_core::Stream;
+use pin_project_lite::pin_project;
+use tokio::task::yield_now;
+use tokio_stream::adapters::Fuse;
+
+use crate::limit::{Starved, poll_limit};
+use tokio_wheel::{Sleep, Timer};
+
+/// The number of items that one poll takes at most. Then other tasks run, because an inner stream may always be ready.
+const MAX_ITEMS: usize = 1_024;
+
+pin_project! {
+    /// The stream returned by [`StreamExt::debounce`](super::StreamExt::debounce).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is cancel safe. If you drop the stream, you lose the latest item.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has an item and the inner stream is pending, a poll panics in the cases that
+    /// [`sleep`](tokio_wheel::sleep()) lists.
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Debounce<S: Stream> {
+        #[pin]
+        stream: Fuse<S>,
+        // The latest item, unless the stream has yielded it.
+        latest: Option<S::Item>,
+        // The sleep until the stream yields `latest`. It is valid only while there is such an item.
+        pause: Sleep,
+        duration: Duration,
+        starved: Starved,
+    }
+}
+
+impl<S: Stream> Debounce<S> {
+    /// Yields the latest item of `stream` after a pause of `duration`, and uses `timer`.
+    ///
+    /// Apart from the timer, this function does what [`StreamExt::debounce`](super::StreamExt::debounce) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::{StreamExt, iter, pending};
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::stream::Debounce;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let three = iter([1, 2, 3]).chain(pending());
+    /// let mut latest = Debounce::with_timer(three, Duration::from_secs(1), &timer);
+    /// assert_eq!(latest.next().await, Some(3));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
+        Self::new(stream, duration, timer.sleep(duration))
+    }
+
+    pub(super) fn new(stream: S, duration: Duration, pause: Sleep) -> Self {
+        Self {
+            stream: tokio_stream::StreamExt::fuse(stream),
+            latest: None,
+            pause,
+            duration,
+            starved: Starved::new(),
+        }
+    }
+}
+
+impl<S: Stream> Stream for Debounce<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        let had_budget = this.starved.had_budget();
+        let mut items = 0;
+        while let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) {
+            if item.is_none() {
+                return Poll::Ready(this.latest.take());
+            }
+            *this.latest = item;
+            items += 1;
+            if items == MAX_ITEMS {
+                // The worker polls this task again after it has checked its I/O.
+                let _: Poll<()> = pin!(yield_now()).poll(cx);
+                break;
+            }
+        }
+        if items > 0 {
+            Pin::new(&mut *this.pause).reset_after(*this.duration);
+        }
+        if this.latest.is_none() || items == MAX_ITEMS {
+            return Poll::Pending;
+        }
+        let elapsed = poll_limit(this.pause, had_budget, cx);
+        ready!(this.starved.record(elapsed));
+        Poll::Ready(this.latest.take())
+    }
+}

@@ -1,0 +1,95 @@
+//! Tests `Debounce`.
+
+use std::task::{Context, Poll};
+
+use proptest::prelude::*;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio_test::{assert_pending, assert_ready_eq, task};
+use tokio_wheel::{Instant, advance, sleep_until};
+use tokio_wheel_util::stream::StreamExt;
+
+use crate::{
+    FromFn, Received, next,
+    support::{ms, paused},
+};
+
+proptest! {
+    /// An item comes out when its time is over or when the stream ends, unless another item comes before. No item comes
+    /// at the same instant at which a time is over, because either could be first.
+    #[test]
+    fn the_latest_item_comes_after_a_pause(
+        pauses in prop::collection::vec(0..6_u64, 1..30),
+        duration in 0..5_u64,
+    ) {
+        let duration = 10 * duration + 5;
+        let mut times: Vec<u64> = pauses
+            .iter()
+            .scan(0, |now, pause| {
+                *now += 10 * pause;
+                Some(*now)
+            })
+            .collect();
+        let end = times.pop().unwrap();
+        let mut expected = Vec::new();
+        for (item, time) in times.iter().enumerate() {
+            match times.get(item + 1) {
+                Some(next) if *next < time + duration => {}
+                Some(_) => expected.push((item, ms(time + duration))),
+                None => expected.push((item, ms(end.min(time + duration)))),
+            }
+        }
+        let yielded = paused().block_on(async {
+            let start = Instant::now();
+            let (sender, receiver) = unbounded_channel();
+            tokio::spawn(async move {
+                for (item, time) in times.into_iter().enumerate() {
+                    sleep_until(start + ms(time)).await;
+                    sender.send(item).unwrap();
+                }
+                sleep_until(start + ms(end)).await;
+            });
+            let mut latest = Received(receiver).debounce(ms(duration));
+            let mut yielded = Vec::new();
+            while let Some(item) = next(&mut latest).await {
+                yielded.push((item, start.elapsed()));
+            }
+            yielded
+        });
+        prop_assert_eq!(yielded, expected);
+    }
+}
+
+/// A late poll yields the newer item. A poll before the end of the pause does not start the pause again.
+#[tokio::test(start_paused = true)]
+async fn a_ready_item_replaces_the_latest_item() {
+    let (sender, receiver) = unbounded_channel();
+    let mut latest = task::spawn(Received(receiver).debounce(ms(10)));
+    for item in 1..=2 {
+        sender.send(item).unwrap();
+        assert_pending!(latest.poll_next());
+        advance(ms(15)).await;
+    }
+    sender.send(3).unwrap();
+    for _ in 0..2 {
+        assert_pending!(latest.poll_next());
+        advance(ms(5)).await;
+    }
+    assert!(latest.is_woken());
+    assert_ready_eq!(latest.poll_next(), Some(3));
+    assert_pending!(latest.poll_next());
+    sender.send(4).unwrap();
+    drop(sender);
+    assert_ready_eq!(latest.poll_next(), Some(4));
+    assert_ready_eq!(latest.poll_next(), None);
+    assert_ready_eq!(latest.poll_next(), None);
+}
+
+/// Other tasks run while the inner stream has 100,000 items ready.
+#[tokio::test]
+async fn a_stream_that_never_rests_lets_others_run() {
+    let others = tokio::spawn(async {});
+    let mut items = 0..100_000;
+    let items = FromFn(|_: &mut Context<'_>| Poll::Ready(items.next()));
+    assert_eq!(next(&mut items.debounce(ms(10))).await, Some(99_999));
+    assert!(others.is_finished());
+}
