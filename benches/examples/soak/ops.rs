@@ -152,19 +152,8 @@ async fn queue(target: &Arc<Target>, rng: &mut Rng) {
         keys.push(queue.insert(line, delay));
     }
     for key in keys {
-        match rng.u8(..10) {
-            0..3 => drop(queue.try_remove(&key)),
-            3..5 => {
-                let later = Instant::now() + short(rng) / 2;
-                // The line belongs to the element, so the queue removes the element and takes it in
-                // again.
-                if let Some(expired) = queue.try_remove(&key) {
-                    let mut line = expired.into_inner();
-                    line.move_to(later);
-                    queue.insert_at(line, later);
-                }
-            }
-            _ => {}
+        if rng.u8(..10) < 3 {
+            drop(queue.try_remove(&key));
         }
     }
     while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {

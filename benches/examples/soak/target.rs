@@ -130,15 +130,7 @@ impl Target {
 
     /// Creates a sleep on this target.
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
-        let line = Line::open(self, Instant::now() + duration);
-        let sleep = match &self.timer {
-            Some(timer) => timer.sleep(duration),
-            None => tokio_wheel::sleep(duration),
-        };
-        Tracked {
-            sleep,
-            line: Some(line),
-        }
+        self.sleep_until(Instant::now() + duration)
     }
 
     /// Creates a sleep on this target until an instant.
@@ -261,9 +253,7 @@ impl Future for Tracked {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        if let Some(mut line) = self.line.take() {
-            // This deadline is a little later, because the line was opened before the sleep.
-            line.move_to(self.deadline());
+        if let Some(line) = self.line.take() {
             line.fired();
         }
         Poll::Ready(())
