@@ -2,8 +2,8 @@
 //! recorded counts.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example instructions -- check benches/instructions.json
-//! cargo run --release -p tokio-wheel-benches --example instructions -- record benches/instructions.json
+//! .ci/instructions
+//! .ci/instructions record
 //! ```
 //!
 //! On a shared machine, times differ from run to run by a tenth or more, but instruction counts
@@ -14,25 +14,20 @@
 use std::{
     collections::BTreeMap,
     fs,
-    future::{Future, poll_fn},
+    future::Future,
     path::{Path, PathBuf},
-    pin::Pin,
+    pin::{Pin, pin},
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    task::{Context, Poll, Wake, Waker},
     thread,
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
-use tokio_wheel_benches::{cell::cells, peer::TokioWheel, queue, stats::print_table, workload};
+use tokio_wheel_benches::{cell::cells, lab::is_pending, peer::TokioWheel, queue, workload};
 
 /// The greatest accepted change of a count.
 const TOLERANCE: f64 = 0.05;
@@ -46,16 +41,16 @@ const FAR: Duration = Duration::from_secs(3_600);
 #[derive(Parser)]
 enum Task {
     /// Counts, and fails if a count differs from the recorded count by more than 5%.
-    Check { file: PathBuf },
+    Check { file: PathBuf, built_by: String },
     /// Counts, and records the counts in the file.
-    Record { file: PathBuf },
+    Record { file: PathBuf, built_by: String },
     /// Runs an operation `count` times, for the tool that counts.
     #[command(hide = true)]
     Run { operation: String, count: u64 },
 }
 
-/// The recorded counts, and the build that they hold for. Another compiler or another tokio gives
-/// other counts.
+/// The recorded counts, and the compiler and the tokio that they hold for. Another compiler or
+/// another tokio gives other counts.
 #[derive(Serialize, Deserialize)]
 struct Counts {
     built_by: String,
@@ -80,39 +75,38 @@ const OPERATIONS: [Operation; 10] = [
 
 fn main() -> Result<()> {
     match Task::parse() {
-        Task::Check { file } => check(&file),
-        Task::Record { file } => record(&file),
-        Task::Run { operation, count } => run(&operation, count),
+        Task::Check { file, built_by } => check(&file, &built_by),
+        Task::Record { file, built_by } => {
+            let instructions = count_all()?;
+            let counts = Counts {
+                built_by,
+                instructions,
+            };
+            Ok(fs::write(
+                file,
+                serde_json::to_string_pretty(&counts)? + "\n",
+            )?)
+        }
+        Task::Run { operation, count } => {
+            let operation = OPERATIONS.iter().find(|(name, _)| *name == operation);
+            operation.context("no such operation")?.1(count);
+            Ok(())
+        }
     }
 }
 
-fn check(file: &Path) -> Result<()> {
-    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let recorded: Counts =
-        serde_json::from_slice(&text).with_context(|| format!("in {}", file.display()))?;
-    let built_by = built_by()?;
+fn check(file: &Path, built_by: &str) -> Result<()> {
+    let recorded: Counts = serde_json::from_slice(&fs::read(file)?)?;
     let counts = count_all()?;
-    let mut rows = vec![
-        ["instructions", "recorded", "now", ""]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    let mut far_off = Vec::new();
+    let mut has_changed = false;
+    println!("{:30} {:>8} {:>8}", "instructions", "recorded", "now");
     for (name, now) in &counts {
         let before = recorded.instructions.get(name);
         let before = before.with_context(|| format!("{name} is not on record: run `record`"))?;
         let change = now / before - 1.0;
-        let cells = [
-            format!("{before:.1}"),
-            format!("{now:.1}"),
-            format!("{:+.1}%", change * 100.0),
-        ];
-        rows.push([name.clone()].into_iter().chain(cells).collect());
-        if change.abs() > TOLERANCE {
-            far_off.push(name.as_str());
-        }
+        println!("{name:30} {before:8.1} {now:8.1} {:+6.1}%", change * 100.0);
+        has_changed |= change.abs() > TOLERANCE;
     }
-    print_table(&rows);
     let (alone, among) = (
         counts["sleep_poll_drop"],
         counts["sleep_poll_drop_among_20000"],
@@ -127,65 +121,21 @@ fn check(file: &Path) -> Result<()> {
         return Ok(());
     }
     ensure!(
-        far_off.is_empty(),
-        "more than {}% from the record: {}; if the change is intended, run `record` and say why",
+        !has_changed,
+        "more than {}% from the record; if the change is intended, run `record` and say why",
         TOLERANCE * 100.0,
-        far_off.join(", "),
     );
     Ok(())
 }
 
-fn record(file: &Path) -> Result<()> {
-    let counts = Counts {
-        built_by: built_by()?,
-        instructions: count_all()?,
-    };
-    let text = serde_json::to_string_pretty(&counts)? + "\n";
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-}
-
-fn run(name: &str, count: u64) -> Result<()> {
-    let operation = OPERATIONS.iter().find(|(known, _)| *known == name);
-    let (_, operation) = operation.with_context(|| format!("no operation {name:?}"))?;
-    operation(count);
-    Ok(())
-}
-
-/// Returns the compiler, its target, and tokio's version.
-fn built_by() -> Result<String> {
-    let version = output("rustc", &["-vV"])?;
-    let line = |name: &str| {
-        (version.lines().find_map(|line| line.strip_prefix(name)))
-            .with_context(|| format!("rustc -vV says no {name:?}"))
-    };
-    // The output is a URL that ends in `#tokio@` and the version.
-    let tokio = output("cargo", &["pkgid", "tokio"])?;
-    let tokio = tokio.trim().rsplit('@').next().unwrap_or_default();
-    Ok(format!(
-        "rustc {} for {}, tokio {tokio}",
-        line("release: ")?,
-        line("host: ")?
-    ))
-}
-
-fn output(program: &str, args: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(args).output();
-    let output = output.with_context(|| format!("cannot start {program}"))?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program} failed:\n{log}");
-    Ok(String::from_utf8(output.stdout)?)
-}
-
 fn count_all() -> Result<BTreeMap<String, f64>> {
     let [short, long] = RUNS;
-    let count = |name| {
+    let count = |(name, _): &Operation| {
         let more = instructions(name, long)? - instructions(name, short)?;
-        Ok((
-            name.to_owned(),
-            (more / (long - short) as f64 * 10.0).round() / 10.0,
-        ))
+        let tenths = (more / (long - short) as f64 * 10.0).round();
+        Ok((name.to_string(), tenths / 10.0))
     };
-    OPERATIONS.iter().map(|(name, _)| count(name)).collect()
+    OPERATIONS.iter().map(count).collect()
 }
 
 /// Returns what callgrind counts while `count` operations run.
@@ -215,12 +165,11 @@ fn cell(workload: &str, count: u64) {
 fn churn_among_many(count: u64) {
     const PENDING: u64 = 20_000;
     on_a_thread(async move {
-        let mut cx = Context::from_waker(Waker::noop());
         let mut pending: Vec<_> = (1..=PENDING)
             .map(|n| tokio_wheel::sleep(FAR + Duration::from_secs(n)))
             .collect();
         for sleep in &mut pending {
-            assert!(Pin::new(sleep).poll(&mut cx).is_pending());
+            assert!(is_pending(Pin::new(sleep)));
         }
         workload::churn::<TokioWheel>(count).await;
     });
@@ -234,27 +183,16 @@ fn fire(count: u64) {
     /// Longer than the registration of all sleeps takes under callgrind on a busy machine.
     const WAIT: Duration = Duration::from_secs(3);
 
-    struct Fired(AtomicU64);
-
-    impl Wake for Fired {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
-
-    let fired = Arc::new(Fired(AtomicU64::new(0)));
-    let waker = Waker::from(fired.clone());
     on_a_thread(async move {
         let timer = Timer::builder().tick(TICK).build().expect("no timer");
         let deadline = Instant::now() + WAIT;
         let mut sleeps: Vec<_> = (0..count).map(|_| timer.sleep_until(deadline)).collect();
-        let mut cx = Context::from_waker(&waker);
         for sleep in &mut sleeps {
-            assert!(Pin::new(sleep).poll(&mut cx).is_pending());
+            assert!(is_pending(Pin::new(sleep)));
         }
         assert!(Instant::now() < deadline, "the machine is too slow");
         thread::sleep(deadline + TICK - Instant::now());
-        while fired.0.load(Relaxed) < count {
+        while timer.metrics().fired() < count {
             tokio::task::yield_now().await;
         }
     });
@@ -277,7 +215,7 @@ fn insert_remove(count: u64) {
     on_a_thread(async move {
         let mut queue = DelayQueue::new();
         queue.insert(0, FAR);
-        is_pending(&mut queue).await;
+        assert!(is_pending(pin!(queue.next())));
         for i in 0..count {
             let key = queue.insert(i, FAR);
             queue.remove(&key);
@@ -290,20 +228,11 @@ fn touch(count: u64) {
     on_a_thread(async move {
         let (set, mut reaper) = IdleSet::new(FAR);
         set.touch(&0_u64);
-        is_pending(&mut reaper).await;
+        assert!(is_pending(pin!(reaper.reap())));
         for _ in 0..count {
             set.touch(&0_u64);
         }
     });
-}
-
-/// Polls a stream that has no value yet, so that the stream registers its waker and its deadline.
-async fn is_pending(stream: &mut (impl Stream + Unpin)) {
-    poll_fn(|cx| {
-        assert!(stream.poll_next_unpin(cx).is_pending());
-        Poll::Ready(())
-    })
-    .await;
 }
 
 fn on_a_thread(work: impl Future<Output = ()>) {

@@ -1,7 +1,7 @@
 //! Measures the figures of `docs/scaling.md` that `compare` does not measure.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|transfer|beside|blocked
+//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|beside|blocked
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
@@ -12,14 +12,7 @@ use std::{
     cell::RefCell,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{
-        Arc, Barrier, Mutex,
-        atomic::{
-            AtomicUsize,
-            Ordering::{Acquire, Release},
-        },
-        mpsc,
-    },
+    sync::{Barrier, Mutex, mpsc},
     task::{Context, Poll, Waker},
     thread,
     time::{Duration, Instant},
@@ -33,7 +26,6 @@ use tokio_wheel_benches::{
     lab::{WORKERS, is_pending, on_workers, runtime},
     peer::{Peer, Tokio, TokioWheel},
     pending::{BLOCK, Block, block},
-    process::cpu_time,
 };
 
 /// A server's usual limit for a request.
@@ -52,10 +44,6 @@ enum Experiment {
     Moved,
     /// Registrations of ever earlier deadlines, each of which sets the alarm.
     Earliest,
-    /// How fast the driver fires entries that expire at once.
-    Drain,
-    /// How long a cache line takes from one core to the other.
-    Transfer,
     /// Churn on one worker, while the driver fires on the other worker.
     Beside,
     /// How late a sleep is while a task blocks after it has set the alarm.
@@ -79,8 +67,6 @@ fn main() {
             moved::<Tokio>();
         }
         Experiment::Earliest => earliest(),
-        Experiment::Drain => drain(),
-        Experiment::Transfer => transfer(),
         Experiment::Beside => beside(),
         Experiment::Blocked => {
             blocked::<TokioWheel>();
@@ -139,27 +125,20 @@ fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
     let runtime = runtime(WORKERS);
     let timer = build(&runtime, Timer::builder().shards(WORKERS));
     let start = Barrier::new(threads);
-    let times: Vec<Duration> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let _entered = runtime.enter();
-                    start.wait();
-                    time(iters, || {
-                        poll_and_drop(if ambient {
-                            tokio_wheel::sleep(LIMIT)
-                        } else {
-                            timer.sleep(LIMIT)
-                        });
-                    })
-                })
-            })
-            .collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Duration>| thread.join();
-        threads
-            .into_iter()
-            .map(|t| join(t).expect("panicked"))
-            .collect()
+    let outsider = || {
+        let _entered = runtime.enter();
+        start.wait();
+        time(iters, || {
+            poll_and_drop(match ambient {
+                true => tokio_wheel::sleep(LIMIT),
+                false => timer.sleep(LIMIT),
+            });
+        })
+    };
+    let times = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(outsider)).collect();
+        let times = threads.into_iter().map(|thread| thread.join());
+        times.collect::<Result<Vec<_>, _>>().expect("no panic")
     });
     mean(&times, iters)
 }
@@ -265,28 +244,6 @@ fn earliest() {
     }
 }
 
-/// Two cores write to a cache line in turn.
-fn transfer() {
-    const TURNS: usize = 20_000;
-    print("from one core to the other", "ns", || {
-        let turn = Arc::new(AtomicUsize::new(0));
-        let times = on_workers(&runtime(WORKERS), WORKERS, |n| {
-            let turn = turn.clone();
-            async move {
-                let start = Instant::now();
-                for i in (n..TURNS).step_by(WORKERS) {
-                    while turn.load(Acquire) != i {
-                        std::hint::spin_loop();
-                    }
-                    turn.store(i + 1, Release);
-                }
-                start.elapsed()
-            }
-        });
-        mean(&times, TURNS as u64)
-    });
-}
-
 /// Runs churn on one worker, while the driver on the other worker fires entries that expire at
 /// once.
 fn beside() {
@@ -363,25 +320,6 @@ fn blocked<P: Peer>() {
             sleeper.await.expect("no panic")
         });
         late.as_secs_f64() * 1e3
-    });
-}
-
-fn drain() {
-    const SLEEPS: u64 = 200_000;
-    print("a waker that does nothing", "ns", || {
-        let runtime = runtime(1);
-        let timer = build(&runtime, Timer::builder().shards(1));
-        let due = tokio_wheel::Instant::now() + Duration::from_millis(300);
-        let mut sleeps: Vec<_> = (0..SLEEPS).map(|_| timer.sleep_until(due)).collect();
-        for sleep in &mut sleeps {
-            assert!(is_pending(Pin::new(sleep)));
-        }
-        thread::sleep(due.into_std() - Instant::now() - Duration::from_millis(20));
-        let before = cpu_time();
-        while timer.metrics().fired() < SLEEPS {
-            thread::sleep(Duration::from_millis(5));
-        }
-        (cpu_time() - before).as_nanos() as f64 / SLEEPS as f64
     });
 }
 

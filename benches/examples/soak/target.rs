@@ -6,23 +6,77 @@
 use std::{
     fmt,
     future::Future,
+    mem,
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
+use fastrand::Rng;
 use futures_util::FutureExt;
 use tokio_wheel::{Duration, Instant, Sleep, Timeout, Timer};
 
-use crate::{
-    faults,
-    ledger::{Class, Line},
-    migration::Migrations,
-};
+use crate::faults;
+
+/// A timer is lost if it has not fired this long after its deadline. A busy machine takes far less.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The number of lines that were opened.
+pub static SLEEPS: AtomicU64 = AtomicU64::new(0);
+
+/// What all runtimes, tasks and threads of an epoch share. Each of them holds the epoch until it
+/// ends, and so does each unsettled line.
+pub struct Epoch {
+    is_over: AtomicBool,
+    /// Sleeps on their way to other tasks. Empty after the end.
+    sent: Mutex<Vec<Option<Migration>>>,
+}
+
+/// A sleep that was created on one target, perhaps polled there, and will be awaited by a task or a
+/// thread of another target.
+pub struct Migration {
+    pub sleep: Tracked,
+    /// The target of the timer that holds the sleep. `None` for a sleep of a default timer that was
+    /// never polled. The timer of the task that gets the sleep will hold it.
+    pub target: Option<Arc<Target>>,
+}
+
+impl Epoch {
+    /// The number of sleeps that are on their way at a time.
+    const SENT: usize = 32;
+
+    pub fn new() -> Arc<Self> {
+        let sent = (0..Self::SENT).map(|_| None).collect();
+        Arc::new(Self {
+            is_over: AtomicBool::new(false),
+            sent: Mutex::new(sent),
+        })
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Tells all tasks and threads to stop, and drops the sleeps on their way.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = mem::take(&mut *sent);
+        drop(sent);
+        drop(rest);
+    }
+
+    /// Sends a sleep, and returns a sleep that another task has sent.
+    pub fn exchange(&self, mine: Migration, rng: &mut Rng) -> Option<Migration> {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = sent.get_mut(rng.usize(..Self::SENT))?;
+        place.replace(mine)
+    }
+}
 
 /// A runtime, and its disturbances.
 pub struct Environment {
@@ -31,42 +85,27 @@ pub struct Environment {
     pub blocks: bool,
     /// Whether its default timer is shut down during its life.
     pub loses_its_timer: bool,
-    /// Whether tasks that are always ready keep its workers busy, which makes other tasks late.
-    pub is_saturated: AtomicBool,
-    pub migrations: Arc<Migrations>,
+    pub epoch: Arc<Epoch>,
     pub ended: AtomicBool,
 }
 
 /// A timer of a runtime.
 pub struct Target {
     pub env: Arc<Environment>,
+    pub name: &'static str,
     /// The timer, or `None` for the default timer of the current runtime.
     pub timer: Option<Timer>,
-    pub class: Class,
-    ended: AtomicBool,
+    pub ended: AtomicBool,
 }
 
 impl Target {
-    pub fn ambient(env: &Arc<Environment>, class: Class) -> Arc<Self> {
-        Self::new(env, None, class)
-    }
-
-    pub fn of(env: &Arc<Environment>, timer: Timer, class: Class) -> Arc<Self> {
-        Self::new(env, Some(timer), class)
-    }
-
-    fn new(env: &Arc<Environment>, timer: Option<Timer>, class: Class) -> Arc<Self> {
+    pub fn new(env: &Arc<Environment>, name: &'static str, timer: Option<Timer>) -> Arc<Self> {
         Arc::new(Self {
             env: env.clone(),
+            name,
             timer,
-            class,
             ended: AtomicBool::new(false),
         })
-    }
-
-    /// Marks the target as ended. Call it before shutting the timer down.
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::SeqCst);
     }
 
     pub fn has_ended(&self) -> bool {
@@ -91,21 +130,20 @@ impl Target {
 
     /// Creates a sleep on this target.
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
-        let earliest = Instant::now() + duration;
-        let sleep = match &self.timer {
-            Some(timer) => timer.sleep(duration),
-            None => tokio_wheel::sleep(duration),
-        };
-        Tracked::new(sleep, Line::open(self, self.class, earliest))
+        self.sleep_until(Instant::now() + duration)
     }
 
     /// Creates a sleep on this target until an instant.
     pub fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Tracked {
+        let line = Line::open(self, deadline);
         let sleep = match &self.timer {
             Some(timer) => timer.sleep_until(deadline),
             None => tokio_wheel::sleep_until(deadline),
         };
-        Tracked::new(sleep, Line::open(self, self.class, deadline))
+        Tracked {
+            sleep,
+            line: Some(line),
+        }
     }
 
     /// Creates a timeout on this target.
@@ -131,7 +169,48 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ended = if self.has_ended() { ", ended" } else { "" };
-        write!(f, "the {} timer of {}{ended}", self.class, self.env.name)
+        write!(f, "{} of {}{ended}", self.name, self.env.name)
+    }
+}
+
+/// Observes one timer, until the timer fires or the line is dropped.
+pub struct Line {
+    target: Arc<Target>,
+    deadline: Instant,
+}
+
+impl Line {
+    /// Opens a line for a timer that must not fire before `deadline`.
+    pub fn open(target: &Arc<Target>, deadline: Instant) -> Self {
+        SLEEPS.fetch_add(1, Ordering::Relaxed);
+        Self {
+            target: target.clone(),
+            deadline,
+        }
+    }
+
+    /// Gives the timer another deadline.
+    pub fn move_to(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
+    /// Checks that the timer, which has fired now, is not early.
+    pub fn fired(self) {
+        let now = Instant::now();
+        if now < self.deadline {
+            let early = self.deadline - now;
+            faults::found(format!("early by {early:?}: {}", self.target));
+        }
+    }
+}
+
+/// Checks that the timer should not have fired long before.
+impl Drop for Line {
+    fn drop(&mut self) {
+        let late = Instant::now().saturating_duration_since(self.deadline);
+        if late > PATIENCE && !self.target.has_ended() {
+            faults::found(format!("lost, and {late:?} overdue: {}", self.target));
+        }
     }
 }
 
@@ -143,34 +222,23 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    fn new(sleep: Sleep, line: Line) -> Self {
-        Self {
-            sleep,
-            line: Some(line),
-        }
-    }
-
     pub fn deadline(&self) -> Instant {
         self.sleep.deadline()
     }
 
-    /// Sets another deadline. If the sleep was ready, the ledger opens a new line for it.
+    /// Sets another deadline. If the sleep was ready, it gets a new line.
     pub fn reset(&mut self, target: &Arc<Target>, deadline: Instant) {
         match &mut self.line {
             Some(line) => line.move_to(deadline),
-            None => self.line = Some(Line::open(target, target.class, deadline)),
+            None => self.line = Some(Line::open(target, deadline)),
         }
         Pin::new(&mut self.sleep).reset(deadline);
-    }
-
-    pub fn is_not_awaited(&mut self) {
-        self.line.iter_mut().for_each(Line::is_not_awaited);
     }
 
     /// Moves the line to another target, which will poll the sleep for the first time.
     pub fn move_over(&mut self, target: &Arc<Target>) {
         if let Some(line) = &mut self.line {
-            line.move_over(target);
+            line.target = target.clone();
         }
     }
 
@@ -185,11 +253,6 @@ impl Future for Tracked {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let now = Instant::now();
-        if now < self.deadline() {
-            let early = self.deadline() - now;
-            faults::found(format!("early by {early:?} by its own deadline"));
-        }
         if let Some(line) = self.line.take() {
             line.fired();
         }
