@@ -102,15 +102,6 @@ pub(crate) fn describe(busy: Busy) -> String {
     )
 }
 
-/// Describes a duration of `millis` milliseconds in words.
-pub(crate) fn time(millis: f64) -> String {
-    let seconds = (millis / 1e3).round() as u64;
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -197,8 +197,8 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(true, "64"), AtMost(2.0), None),
         ("wake-up, 1,024", "others empty, / 1 shard", f.wakeup(false, "1024"), AtMost(5.0), None),
         ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(true, "1024"), AtMost(5.0), None),
-        ("memory", "bytes per pending sleep", memory("memory", "per pending sleep").and_then(|bytes| bytes.estimate()), AtMost(74.0), Some(64.0)),
-        ("memory", "bytes per stream, all limits", memory("stream, all limits,", "beside its inner stream").and_then(|bytes| bytes.estimate()), AtMost(176.0), Some(128.0)),
+        ("memory", "bytes per pending sleep", memory("memory", "per pending sleep").and_then(|bytes| bytes.estimate()), AtMost(80.0), Some(76.0)),
+        ("memory", "bytes per stream, all limits", memory("stream, all limits,", "beside its inner stream").and_then(|bytes| bytes.estimate()), AtMost(200.0), None),
     ]
 }
 
@@ -244,37 +244,19 @@ pub(crate) fn print(measured: &Measured) {
 mod tests {
     use std::time::Duration;
 
-    use tokio_wheel_benches::{
-        peer::PeerKind,
-        saturated::{Load, Sample, Scene},
-    };
+    use tokio_wheel_benches::saturated::Scene;
 
     use super::*;
     use crate::{
-        job::{Job, saturated_workload},
-        jobs::REQUIRED,
+        job::{Job, Task, saturated_workload},
+        jobs::{REQUIRED, load},
         report::Row,
-    };
-
-    const LOAD: Load = Load {
-        workers: 2,
-        tasks: 2,
-        length: Duration::from_micros(10),
-        channels: false,
-        idle: 0,
-        sleepers: 10,
-        lasting: Duration::from_millis(300),
     };
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
         let names = REQUIRED.map(|(workers, tasks, length)| {
-            let load = Load {
-                workers,
-                tasks,
-                length: Duration::from_micros(length),
-                ..LOAD
-            };
+            let load = load(Scene::Sleeps, workers, (tasks, length), 0, Duration::ZERO);
             saturated_workload("worst", Scene::Sleeps, &load)
         });
         assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
@@ -284,17 +266,13 @@ mod tests {
     fn the_scenes_have_the_required_figures() {
         let mut measured = Measured::new(1);
         for scene in [Scene::Sustained, Scene::Crowd] {
-            for peer in [PeerKind::TokioWheel, PeerKind::Tokio] {
-                let sample = Sample {
-                    scene,
-                    peer,
-                    load: LOAD,
+            for peer in [OURS, TOKIO] {
+                let load = load(scene, 2, (2, 10), 10, Duration::from_millis(300));
+                let job = Job {
+                    peer: peer.to_owned(),
+                    task: Task::Saturated(scene, load),
                 };
-                let job = Job::Saturated {
-                    sample,
-                    detailed: false,
-                };
-                measured.add(0, job.run().expect("the job failed"));
+                measured.add(0, peer, job.run().expect("the job failed"));
             }
         }
         let required = requirements(&measured).into_iter();
@@ -309,7 +287,7 @@ mod tests {
         for (idle, ours, tokio) in [("0", 4.0, 1.0), ("1000", 9.0, 3.0)] {
             for (peer, ms) in [(OURS, ours), (TOKIO, tokio)] {
                 let row = Row::new((Section::Saturated, &workload, idle), "ms");
-                measured.add(0, vec![row.read(peer, ms)].into());
+                measured.add(0, peer, vec![(row, ms)]);
             }
         }
         let f = Figures(&measured);
