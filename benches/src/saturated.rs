@@ -102,6 +102,7 @@ pub enum Scene {
 /// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Load {
+    pub scene: Scene,
     /// The number of worker threads of the runtime. 0 is a current-thread runtime.
     pub workers: usize,
     /// The number of tasks that are always ready. A service has clients and servers instead.
@@ -111,11 +112,9 @@ pub struct Load {
     /// Whether each such task is a pair of tasks that send a message to and fro. One of the two is
     /// always ready. Otherwise each task wakes itself.
     pub channels: bool,
-    /// The number of timers that stay pending.
-    pub idle: u64,
-    /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes
-    /// have fixed numbers.
-    pub sleepers: u64,
+    /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes have
+    /// fixed numbers of them, and so many timers that stay pending.
+    pub count: u64,
     /// How long the probe runs. A crowd ends its sample itself. A sample lasts [`lead`](Load::lead) longer.
     pub lasting: Duration,
 }
@@ -139,22 +138,14 @@ pub struct Outcome {
 }
 
 /// Takes a sample. The process must not have done anything else before.
-pub fn sample(peer: PeerKind, scene: Scene, load: &Load) -> Outcome {
-    let load = *load;
-    with_peer!(peer, P => match scene {
+pub fn sample(peer: PeerKind, load: Load) -> Outcome {
+    with_peer!(peer, P => match load.scene {
         Scene::Sleeps => sleepers::<P>(load, (1, PROBE)),
         Scene::Steady => sleepers::<P>(load, STEADY),
         Scene::Service => service::<P>(load),
-        Scene::Sustained => sleepers::<P>(load, (load.sleepers, SUSTAINED)),
+        Scene::Sustained => sleepers::<P>(load, (load.count, SUSTAINED)),
         Scene::Crowd => crowd::<P>(load),
     })
-}
-
-impl Scene {
-    /// Returns whether [`Load::sleepers`] counts.
-    pub fn has_sleepers(self) -> bool {
-        matches!(self, Self::Sustained | Self::Crowd)
-    }
 }
 
 /// What a sleeping task has done. The main thread reads it at the end, because a task that starves
@@ -211,7 +202,7 @@ impl Stage {
             polls: Arc::default(),
             done: Arc::default(),
         };
-        stage.spawn_registered(load.idle, move |i| {
+        stage.spawn_registered(load.idle(), move |i| {
             let due = start + load.idle_offset(i);
             P::sleep(due.saturating_duration_since(Instant::now()))
         });
@@ -327,14 +318,22 @@ impl Load {
     /// to register the idle timers on a slow machine. The load then starts at the right time for a
     /// cascade.
     pub fn lead(&self) -> Duration {
-        let tasks = (self.idle + self.sleepers) as u32;
+        let tasks = self.count as u32;
         let soonest = Duration::from_millis(200) + Duration::from_nanos(2_800) * tasks;
-        if self.idle == 0 {
+        if self.idle() == 0 {
             return soonest;
         }
         let cascade = self.lasting - BEFORE_END.min(self.lasting / 2);
         let cascades = (soonest + cascade).div_duration_f64(CASCADE).ceil();
         CASCADE.mul_f64(cascades) - cascade
+    }
+
+    /// Returns the number of timers that stay pending.
+    fn idle(&self) -> u64 {
+        match self.scene {
+            Scene::Sustained | Scene::Crowd => 0,
+            _ => self.count,
+        }
     }
 
     /// Returns how many threads poll tasks.
@@ -344,7 +343,7 @@ impl Load {
 
     /// Returns when the `i`th idle timer expires, counted from the start of the load.
     fn idle_offset(&self, i: u64) -> Duration {
-        self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.idle as f64)
+        self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.count as f64)
     }
 }
 
@@ -407,8 +406,8 @@ fn crowd<P: Peer>(load: Load) -> Outcome {
     let stage = Stage::new::<P>(load);
     let due = stage.start + CROWD_AFTER;
     let give_up = due + CROWD_PATIENCE;
-    let asleep = Arc::new(AtomicU64::new(load.sleepers));
-    let crowd = stage.spawn_observed(load.sleepers, {
+    let asleep = Arc::new(AtomicU64::new(load.count));
+    let crowd = stage.spawn_observed(load.count, {
         let asleep = asleep.clone();
         move |_, sleeps| {
             let asleep = asleep.clone();
@@ -527,14 +526,13 @@ fn work(length: Duration) {
 mod tests {
     use super::*;
 
-    /// With idle timers, a test would wait seconds for their cascade.
     const LOAD: Load = Load {
+        scene: Scene::Sleeps,
         workers: 1,
         tasks: 4,
         length: Duration::from_micros(10),
         channels: false,
-        idle: 0,
-        sleepers: 100,
+        count: 100,
         lasting: Duration::from_millis(300),
     };
 
@@ -547,12 +545,17 @@ mod tests {
                 (PeerKind::Tokio, 0, true),
                 (PeerKind::Tokio, 2, false),
             ] {
-                let load = Load {
+                let mut load = Load {
+                    scene,
                     workers,
                     channels,
                     ..LOAD
                 };
-                let outcome = sample(peer, scene, &load);
+                if load.idle() > 0 {
+                    // The test would wait seconds for the cascade of idle timers.
+                    load.count = 0;
+                }
+                let outcome = sample(peer, load);
                 let of = format!("{scene:?} of {}, {workers} workers", peer.name());
                 assert!(outcome.late.count() > 0, "{of}");
                 assert_eq!(outcome.late.early(), 0, "{of}");
@@ -566,8 +569,7 @@ mod tests {
     fn a_cascade_comes_before_the_end() {
         for (millis, idle) in [(9_300, 1_000_000), (2_000, 1_000_000), (2_000, 1), (300, 9)] {
             let load = Load {
-                idle,
-                sleepers: 0,
+                count: idle,
                 lasting: Duration::from_millis(millis),
                 ..LOAD
             };

@@ -76,7 +76,7 @@ pub(crate) enum Task {
     /// How late sleeps of 1 to 100 ms wake.
     Lateness(lateness::Scene),
     /// How late timers are beside tasks that are always ready.
-    Saturated(Scene, Load),
+    Saturated(Load),
 }
 
 impl fmt::Debug for Job {
@@ -174,7 +174,7 @@ impl Job {
                 ];
                 rows(Section::Lateness, scene.title(), &figures)
             }
-            Task::Saturated(scene, ref load) => saturated(peer()?, scene, load),
+            Task::Saturated(load) => saturated(peer()?, load),
         })
     }
 }
@@ -262,8 +262,8 @@ fn waiting(workload: &str, waited: &Waiting) -> Figures {
     rows(Section::Waiting, workload, &figures)
 }
 
-fn saturated(peer: PeerKind, scene: Scene, load: &Load) -> Figures {
-    let outcome = saturated::sample(peer, scene, load);
+fn saturated(peer: PeerKind, load: Load) -> Figures {
+    let outcome = saturated::sample(peer, load);
     let mut figures = Vec::new();
     let mut lateness = |of: &str, late: &Late| {
         for (name, part) in [("p50", 0.5), ("p99", 0.99), ("worst", 1.0)] {
@@ -271,49 +271,38 @@ fn saturated(peer: PeerKind, scene: Scene, load: &Load) -> Figures {
         }
     };
     lateness("", &outcome.late);
-    if scene == Scene::Sustained {
+    if load.scene == Scene::Sustained {
         lateness("last second's ", &outcome.last);
     }
     if let Some(probe) = &outcome.probe {
         lateness("probe's ", probe);
     }
     let mut count = |name: &str, value, unit| figures.push((name.to_owned(), value, unit));
-    if scene == Scene::Sustained {
+    if load.scene == Scene::Sustained {
         count("spread of fires,", outcome.spread as f64, "times");
     }
-    if scene.has_sleepers() {
+    if matches!(load.scene, Scene::Sustained | Scene::Crowd) {
         count("pending at the end of", outcome.pending as f64, "sleeps");
     }
     count("count of", outcome.late.count() as f64, "sleeps");
     count("early of", outcome.late.early() as f64, "sleeps");
-    if let Some(load) = outcome.load {
-        count("load beside", load * 100.0, "%");
+    if let Some(share) = outcome.load {
+        count("load beside", share * 100.0, "%");
     }
-    let timers = if scene.has_sleepers() {
-        load.sleepers
-    } else {
-        load.idle
-    };
     let row = |(figure, value, unit): (String, f64, &str)| {
-        let workload = saturated_workload(&figure, scene, load);
-        let name = (Section::Saturated, &*workload, &*timers.to_string());
+        let workload = saturated_workload(&figure, load);
+        let name = (Section::Saturated, &*workload, &*load.count.to_string());
         (Row::new(name, unit), value)
     };
     figures.into_iter().map(row).collect()
 }
 
 /// Names a figure of a scene. The variant contains the number of idle timers, or of sleeping tasks.
-pub(crate) fn saturated_workload(figure: &str, scene: Scene, load: &Load) -> String {
-    let Load {
-        workers,
-        tasks,
-        length,
-        channels,
-        ..
-    } = load;
-    let over = if *channels { " over channels" } else { "" };
-    let ready = format!("{workers}, {tasks} x {} us{over}", length.as_micros());
-    match scene {
+pub(crate) fn saturated_workload(figure: &str, load: Load) -> String {
+    let (workers, tasks, length) = (load.workers, load.tasks, load.length.as_micros());
+    let over = if load.channels { " over channels" } else { "" };
+    let ready = format!("{workers}, {tasks} x {length} us{over}");
+    match load.scene {
         Scene::Sleeps => format!("{figure} sleep, {ready}, idle"),
         Scene::Steady => format!("{figure} 30,000/s, {ready}, idle"),
         Scene::Service => format!("{figure} sleep, {workers}, rpc, idle"),

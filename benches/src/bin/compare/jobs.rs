@@ -185,11 +185,10 @@ fn saturated(scene: Scene, workers: usize, ready: (usize, u64), count: u64) -> T
         Scene::Sustained => SUSTAINED,
         _ => SHORT,
     };
-    Task::Saturated(scene, load(scene, workers, ready, count, lasting))
+    Task::Saturated(load(scene, workers, ready, count, lasting))
 }
 
-/// Returns a load. `count` is the number of sleeping tasks of scenes that have them, and of idle
-/// timers otherwise.
+/// Returns a load of tasks that wake themselves.
 pub(crate) fn load(
     scene: Scene,
     workers: usize,
@@ -197,18 +196,13 @@ pub(crate) fn load(
     count: u64,
     lasting: Duration,
 ) -> Load {
-    let (idle, sleepers) = if scene.has_sleepers() {
-        (0, count)
-    } else {
-        (count, 0)
-    };
     Load {
+        scene,
         workers,
         tasks,
         length: Duration::from_micros(length),
         channels: false,
-        idle,
-        sleepers,
+        count,
         lasting,
     }
 }
@@ -364,7 +358,7 @@ impl Saturated {
                             channels: self.channels,
                             ..load(scene, workers, ready, count, lasting)
                         };
-                        let task = Task::Saturated(scene, load);
+                        let task = Task::Saturated(load);
                         turns.push(each(or(&self.peer, &compatible), &task));
                     }
                 }

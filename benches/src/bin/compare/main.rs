@@ -163,8 +163,8 @@ fn main() -> anyhow::Result<()> {
 /// Runs the jobs of each round, and returns what they measured. In each round the timers take turns
 /// job by job, so a machine that slows down slows all timers.
 fn run(rounds: &[Vec<Job>], output: &Common) -> anyhow::Result<Measured> {
-    if let Some(busy) = machine::look().filter(|busy| busy.disturbs()) {
-        eprintln!("WARNING, a busy machine: {}.", describe(busy));
+    if let Some(busy) = machine::look() {
+        eprintln!("{}", describe(busy));
     }
     let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;
     let jobs = rounds.iter().map(Vec::len).sum::<usize>();

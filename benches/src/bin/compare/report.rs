@@ -13,7 +13,7 @@ use tokio_wheel_benches::{
 
 use crate::{
     job::{FLOOR, Figures},
-    machine::{self, Busy},
+    machine,
 };
 
 /// The crate of this workspace, the timer that it replaces, and no timer.
@@ -206,8 +206,8 @@ pub(crate) struct Measured {
     pub(crate) rounds: u32,
     /// How many seconds the run took.
     pub(crate) seconds: f64,
-    /// How busy other programs were during the run.
-    pub(crate) busy: Option<Busy>,
+    /// The share of the cores' time that other programs took during the run.
+    pub(crate) busy: Option<f64>,
     pub(crate) series: Vec<Series>,
     /// The jobs that failed, and why.
     pub(crate) failed: Vec<String>,

@@ -257,7 +257,7 @@ mod tests {
     fn what_is_required_of_a_saturated_runtime_is_measured() {
         let names = REQUIRED.map(|(workers, tasks, length)| {
             let load = load(Scene::Sleeps, workers, (tasks, length), 0, Duration::ZERO);
-            saturated_workload("worst", Scene::Sleeps, &load)
+            saturated_workload("worst", load)
         });
         assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
     }
@@ -270,7 +270,7 @@ mod tests {
                 let load = load(scene, 2, (2, 10), 10, Duration::from_millis(300));
                 let job = Job {
                     peer: peer.to_owned(),
-                    task: Task::Saturated(scene, load),
+                    task: Task::Saturated(load),
                 };
                 measured.add(0, peer, job.run().expect("the job failed"));
             }

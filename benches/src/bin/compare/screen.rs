@@ -7,7 +7,7 @@ use indicatif::HumanDuration;
 use tokio_wheel_benches::{
     floor::PARTS,
     peer::{Peer as _, TokioAlt},
-    stats::{Estimate, interval, number, print_table},
+    stats::{interval, number, print_table},
 };
 
 use crate::{
@@ -77,28 +77,6 @@ const BLOCKS: [Block; 10] = [
     ]),
 ];
 
-/// What the ratio of armed `tokio::time` to this crate shows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Verdict {
-    Gain,
-    Loss,
-    /// The interval contains 1.
-    NotShown,
-    /// There are fewer than six samples.
-    TooFew,
-}
-
-impl Verdict {
-    fn of(ratio: &Estimate) -> Self {
-        match ratio.interval {
-            None => Self::TooFew,
-            Some((low, _)) if low > 1.0 => Self::Gain,
-            Some((_, high)) if high < 1.0 => Self::Loss,
-            Some(_) => Self::NotShown,
-        }
-    }
-}
-
 /// Prints the screen.
 pub(crate) fn print(measured: &Measured) {
     print_machine(measured);
@@ -109,7 +87,6 @@ pub(crate) fn print(measured: &Measured) {
     let titles = columns.iter().map(|&(title, _)| title);
     let heading = ["", "armed tokio / wheel"].into_iter().chain(titles);
     let mut rows = vec![heading.map(str::to_owned).collect()];
-    let mut verdicts = Vec::new();
     for (title, about, lines) in BLOCKS {
         let (caption, mut without) = (rows.len(), Vec::new());
         for &(label, row, scale) in lines {
@@ -127,13 +104,13 @@ pub(crate) fn print(measured: &Measured) {
             let ours = measured.find(row, OURS).zip(measured.find(row, TOKIO));
             let ratio = ours.and_then(|(ours, tokio)| tokio.ratio_to(ours));
             let ratio = ratio.map(|ratio| {
-                let verdict = Verdict::of(&ratio);
-                verdicts.push(verdict);
-                let (median, range) = (number(ratio.median), interval(ratio.spread));
-                match verdict {
-                    Verdict::TooFew => "too few rounds".to_owned(),
-                    Verdict::NotShown => format!("not shown ({range})"),
-                    Verdict::Gain | Verdict::Loss => format!("{median}x ({range})"),
+                let range = interval(ratio.spread);
+                match ratio.interval {
+                    None => "too few rounds".to_owned(),
+                    Some(_) if ratio.excludes(1.0) => {
+                        format!("{}x ({range})", number(ratio.median))
+                    }
+                    Some(_) => format!("not shown ({range})"),
                 }
             });
             let median = |series: &Series| number(series.median() * scale);
@@ -150,7 +127,7 @@ pub(crate) fn print(measured: &Measured) {
             rows.insert(caption, vec![title]);
         }
     }
-    println!("{}\n", conclusion(&verdicts));
+    println!();
     print_floor(measured);
     print_table(&rows);
     println!(
@@ -169,34 +146,12 @@ pub(crate) fn print_machine(measured: &Measured) {
         measured.rounds,
         HumanDuration(Duration::from_secs_f64(measured.seconds)),
     );
-    match measured.busy {
-        Some(busy) if busy.disturbs() => println!(
-            "WARNING, a busy machine: {}.\n\
-             Figures are too high and intervals too wide. End other programs and run this again.",
-            describe(busy),
-        ),
-        Some(busy) => println!("A quiet machine: {}.", describe(busy)),
-        None => {}
+    if let Some(busy) = measured.busy {
+        println!("{}", describe(busy));
     }
     if !measured.failed.is_empty() {
         println!("NOT MEASURED: {} jobs, see the end.", measured.failed.len());
     }
-}
-
-/// Says how many rows have each verdict.
-fn conclusion(verdicts: &[Verdict]) -> String {
-    let count = |verdict| verdicts.iter().filter(|&&known| known == verdict).count();
-    let (all, too_few) = (verdicts.len(), count(Verdict::TooFew));
-    if too_few == all {
-        return "Result: too few rounds to tell. A verdict needs six rounds.".to_owned();
-    }
-    format!(
-        "Result: of {all} rows, tokio_wheel takes less than armed tokio::time in {}, more in {}, not shown in {}, \
-         too few rounds in {too_few}.",
-        count(Verdict::Gain),
-        count(Verdict::Loss),
-        count(Verdict::NotShown),
-    )
 }
 
 /// Prints the floor and its parts.
@@ -220,19 +175,6 @@ mod tests {
     use tokio_wheel_benches::cell::cells;
 
     use super::*;
-
-    #[test]
-    fn a_verdict_needs_six_samples_on_one_side() {
-        for (values, verdict) in [
-            (&[2.0; 5][..], Verdict::TooFew),
-            (&[1.1, 1.2, 1.3, 1.4, 1.5, 1.6], Verdict::Gain),
-            (&[0.9, 1.2, 1.3, 1.4, 1.5, 1.6], Verdict::NotShown),
-            (&[0.4, 0.5, 0.6, 0.7, 0.8, 0.9], Verdict::Loss),
-        ] {
-            let ratio = Estimate::of(values.iter().copied()).expect("there are values");
-            assert_eq!(Verdict::of(&ratio), verdict, "{values:?}");
-        }
-    }
 
     /// The screen would never print an operation that no job measures.
     #[test]
