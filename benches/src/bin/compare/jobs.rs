@@ -41,8 +41,11 @@ const SHORT: Duration = Duration::from_millis(1_500);
 const SATURATED_QUICK: Duration = Duration::from_secs(2);
 const SUSTAINED: Duration = Duration::from_secs(5);
 
-/// The loads of the requirements: workers, tasks, and microseconds of a poll.
-pub(crate) const REQUIRED: [(usize, usize, u64); 2] = [(1, 50, 100), (2, 30, 200)];
+/// Workers, tasks that are always ready, and microseconds of a poll.
+type Ready = (usize, usize, u64);
+
+/// The loads of the requirements.
+pub(crate) const REQUIRED: [Ready; 2] = [(1, 50, 100), (2, 30, 200)];
 
 /// Jobs that are compared with each other, one for each peer.
 type Turn = Vec<Job>;
@@ -108,20 +111,19 @@ fn job(peer: &str, task: Task) -> Job {
     Job { peer, task }
 }
 
+fn firing(scene: fire::Scene, sleeps: u64) -> Task {
+    Task::Fire { scene, sleeps }
+}
+
 /// Returns the jobs of the screen for memory and lateness.
 fn scenes() -> Vec<Turn> {
-    let [(one, ..), (two, ..)] = REQUIRED;
-    let [of_one, of_two] = REQUIRED.map(|(_, tasks, length)| (tasks, length));
-    let storm = fire::Scene::Storm;
+    let [one, two] = REQUIRED;
     [
         Task::Memory { sleeps: WAITING },
         Task::Lateness(lateness::Scene::Idle),
-        saturated(Scene::Service, two, of_two, 0),
-        saturated(Scene::Sleeps, one, of_one, 0),
-        Task::Fire {
-            scene: storm,
-            sleeps: FIRED,
-        },
+        saturated(Scene::Service, two, 0),
+        saturated(Scene::Sleeps, one, 0),
+        firing(fire::Scene::Storm, FIRED),
     ]
     .map(|task| each(&usual(), &task))
     .into()
@@ -135,25 +137,15 @@ fn all(most: u64, lasting: Duration) -> Vec<Turn> {
             && !["100k", "x16", "x16 armed", "x64", "x64 armed"].contains(&cell.variant)
     };
     let mut turns = operations(select, lasting);
-    for armed in [false, true] {
-        turns.push(each(
-            &usual(),
-            &Task::Pending {
-                armed,
-                most,
-                lasting,
-            },
-        ));
-    }
+    let beside = |armed| Task::Pending {
+        armed,
+        most,
+        lasting,
+    };
+    let spread = firing(fire::Scene::Spread, FIRED);
+    turns.extend([beside(false), beside(true), spread].map(|task| each(&usual(), &task)));
     turns.extend(wakeups());
     turns.extend(scenes());
-    turns.push(each(
-        &usual(),
-        &Task::Fire {
-            scene: fire::Scene::Spread,
-            sleeps: FIRED,
-        },
-    ));
     turns.push(vec![job(OURS, Task::Streams)]);
     turns.extend(beside_idle());
     turns
@@ -163,36 +155,35 @@ fn all(most: u64, lasting: Duration) -> Vec<Turn> {
 /// idle timers. [`scenes`] has the job for one worker without idle timers. Also returns jobs for
 /// the lateness of 30,000 and of 10,000 sleeps a second, and of a crowd.
 fn beside_idle() -> Vec<Turn> {
-    let (two, tasks, length) = REQUIRED[1];
+    let [one, two] = REQUIRED;
     let mut tasks = vec![
-        saturated(Scene::Sleeps, two, (tasks, length), 0),
-        saturated(Scene::Steady, two, (tasks, length), 0),
+        saturated(Scene::Sleeps, two, 0),
+        saturated(Scene::Steady, two, 0),
     ];
-    for (workers, ready, length) in REQUIRED {
-        let beside = |idle| saturated(Scene::Sleeps, workers, (ready, length), idle);
+    for ready in [one, two] {
+        let beside = |idle| saturated(Scene::Sleeps, ready, idle);
         tasks.extend([10_000, 300_000, 1_000_000].map(beside));
     }
     for workers in [0, 2] {
-        tasks.push(saturated(Scene::Sustained, workers, (200, 100), 10_000));
-        tasks.push(saturated(Scene::Crowd, workers, (300, 100), 20_000));
+        tasks.push(saturated(Scene::Sustained, (workers, 200, 100), 10_000));
+        tasks.push(saturated(Scene::Crowd, (workers, 300, 100), 20_000));
     }
     tasks.iter().map(|task| each(&compatible(), task)).collect()
 }
 
 /// Returns a short sample of a saturated runtime.
-fn saturated(scene: Scene, workers: usize, ready: (usize, u64), count: u64) -> Task {
+fn saturated(scene: Scene, ready: Ready, count: u64) -> Task {
     let lasting = match scene {
         Scene::Sustained => SUSTAINED,
         _ => SHORT,
     };
-    Task::Saturated(load(scene, workers, ready, count, lasting))
+    Task::Saturated(load(scene, ready, count, lasting))
 }
 
 /// Returns a load of tasks that wake themselves.
 pub(crate) fn load(
     scene: Scene,
-    workers: usize,
-    (tasks, length): (usize, u64),
+    (workers, tasks, length): Ready,
     count: u64,
     lasting: Duration,
 ) -> Load {
@@ -258,7 +249,7 @@ impl Sleeps {
     /// Returns the jobs of scenes in which sleeps fire.
     pub(crate) fn fire(&self, scenes: &[fire::Scene]) -> Vec<Turn> {
         let sleeps = self.sleeps.unwrap_or(FIRED);
-        let turn = |&scene| self.each(&usual(), &Task::Fire { scene, sleeps });
+        let turn = |&scene| self.each(&usual(), &firing(scene, sleeps));
         scenes.iter().map(turn).collect()
     }
 
@@ -275,8 +266,12 @@ impl Sleeps {
 
     pub(crate) fn memory(&self) -> Vec<Turn> {
         let sleeps = self.sleeps.unwrap_or(WAITING);
-        let sleeps = self.each(&usual(), &Task::Memory { sleeps });
-        vec![sleeps, vec![job(OURS, Task::Streams)]]
+        let streams = self.each(&[PeerKind::TokioWheel], &Task::Streams);
+        let streams = streams.into_iter().filter(|job| job.peer == OURS);
+        vec![
+            self.each(&usual(), &Task::Memory { sleeps }),
+            streams.collect(),
+        ]
     }
 
     /// No other peer schedules tasks, so the other peers spawn them.
@@ -351,12 +346,12 @@ impl Saturated {
                 _ => (or(&asked, &LOADS), &self.idle, LASTING),
             };
             for &workers in &self.workers {
-                for &ready in loads {
+                for &(tasks, length) in loads {
                     for &count in counts {
                         let lasting = seconds.unwrap_or(lasting);
                         let load = Load {
                             channels: self.channels,
-                            ..load(scene, workers, ready, count, lasting)
+                            ..load(scene, (workers, tasks, length), count, lasting)
                         };
                         let task = Task::Saturated(load);
                         turns.push(each(or(&self.peer, &compatible), &task));

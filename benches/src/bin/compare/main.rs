@@ -31,6 +31,9 @@ use crate::{
 /// Measures what a program gains on this machine if it moves from tokio::time to tokio-wheel, and
 /// prints the result on one screen. Takes about six minutes on two cores and 1 GB of memory; with
 /// --quick, about two minutes.
+///
+/// tokio's alternative timer takes part if it was built before:
+/// RUSTFLAGS="--cfg tokio_unstable" cargo build --release -p tokio-wheel-benches --target-dir target/alt
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Program {

@@ -255,8 +255,8 @@ mod tests {
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
-        let names = REQUIRED.map(|(workers, tasks, length)| {
-            let load = load(Scene::Sleeps, workers, (tasks, length), 0, Duration::ZERO);
+        let names = REQUIRED.map(|ready| {
+            let load = load(Scene::Sleeps, ready, 0, Duration::ZERO);
             saturated_workload("worst", load)
         });
         assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
@@ -267,7 +267,7 @@ mod tests {
         let mut measured = Measured::new(1);
         for scene in [Scene::Sustained, Scene::Crowd] {
             for peer in [OURS, TOKIO] {
-                let load = load(scene, 2, (2, 10), 10, Duration::from_millis(300));
+                let load = load(scene, (2, 2, 10), 10, Duration::from_millis(300));
                 let job = Job {
                     peer: peer.to_owned(),
                     task: Task::Saturated(load),
