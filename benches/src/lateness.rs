@@ -69,7 +69,9 @@ impl Scene {
 fn tasks<P: Peer>(scene: Scene) -> Outcome {
     let runtime = &lab::runtime_for::<P>(WORKERS);
     // Peers with a thread or a driver of their own start it here.
-    on_workers(runtime, WORKERS, |_| P::sleep(Duration::from_millis(20)));
+    on_workers(runtime, WORKERS, |_| async {
+        P::sleep(Duration::from_millis(20)).await;
+    });
     observed(runtime, scene, || {
         let chain = |chain| async move {
             let mut late = Vec::with_capacity(LINKS);

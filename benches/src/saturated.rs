@@ -192,8 +192,8 @@ impl Stage {
             is_started.recv().expect("the runtime has no thread");
         }
         let start = Instant::now() + load.lead();
-        on_workers(runtime, load.threads(), |_| {
-            P::sleep(Duration::from_millis(20))
+        on_workers(runtime, load.threads(), |_| async {
+            P::sleep(Duration::from_millis(20)).await;
         });
         let stage = Self {
             runtime,

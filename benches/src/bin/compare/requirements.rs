@@ -8,7 +8,7 @@ use tokio_wheel_benches::{
 
 use crate::{
     job::{FLOOR, floor_row, wakeup_workload},
-    report::{BARE, ByRound, Measured, OURS, RowName, Section, Series, TOKIO},
+    report::{BARE, ByRound, Measured, OURS, RowName, Section, TOKIO},
 };
 use Limit::{AtLeast, AtMost};
 
@@ -73,7 +73,7 @@ type Requirement = (
 #[derive(Clone, Copy)]
 struct Figures<'a>(&'a Measured);
 
-impl<'a> Figures<'a> {
+impl Figures<'_> {
     fn of(self, row: RowName<'_>, peer: &str) -> Option<ByRound> {
         Some(self.0.find(row, peer)?.by_round())
     }
@@ -102,36 +102,38 @@ impl<'a> Figures<'a> {
         per(row(shards), row("1"))
     }
 
-    /// Returns this crate's rows on a saturated runtime whose name is `figure` and what begins with
-    /// `of`, each with tokio's row.
-    fn saturated(self, figure: &str, of: &str) -> impl Iterator<Item = (&'a Series, &'a Series)> {
-        let name = format!("{figure} {of}");
-        self.0.section(Section::Saturated).filter_map(move |ours| {
-            let is_it = ours.row.workload.starts_with(&name) && ours.peer == OURS;
-            Some((ours, self.0.find(ours.row.name(), TOKIO)?)).filter(|_| is_it)
-        })
-    }
-
     /// Returns the highest lateness in milliseconds.
     fn most_late(self, figure: &str, of: &str) -> Option<Estimate> {
-        highest(self.saturated(figure, of).map(|(ours, _)| ours.estimate()))
+        self.highest(figure, of, |ours, _| ours)
     }
 
     /// Returns the highest multiple of tokio's lateness. Where tokio's lateness is less than `least`
     /// milliseconds, these count instead.
     fn most_late_share(self, figure: &str, of: &str, least: f64) -> Option<Estimate> {
-        let rows = self.saturated(figure, of);
-        highest(rows.filter_map(|(ours, tokio)| {
-            ours.by_round()
-                .per(&tokio.by_round().at_least(least))
-                .estimate()
-        }))
+        self.highest(figure, of, |ours, tokio| ours.per(&tokio.at_least(least)))
     }
 
     /// Returns the highest figure less tokio's figure.
     fn most_more(self, figure: &str, of: &str) -> Option<Estimate> {
-        let rows = self.saturated(figure, of);
-        highest(rows.filter_map(|(ours, tokio)| ours.by_round().less(&tokio.by_round()).estimate()))
+        self.highest(figure, of, |ours, tokio| ours.less(&tokio))
+    }
+
+    /// Combines this crate's and tokio's figures in each row on a saturated runtime whose name is
+    /// `figure` and what begins with `of`. Returns the highest result.
+    fn highest(
+        self,
+        figure: &str,
+        of: &str,
+        combine: impl Fn(ByRound, ByRound) -> ByRound,
+    ) -> Option<Estimate> {
+        let name = format!("{figure} {of}");
+        let ours = self.0.section(Section::Saturated);
+        let ours = ours.filter(|one| one.peer == OURS && one.row.workload.starts_with(&name));
+        ours.filter_map(|ours| {
+            let tokio = self.of(ours.row.name(), TOKIO)?;
+            combine(ours.by_round(), tokio).estimate()
+        })
+        .max_by(|one, other| one.median.total_cmp(&other.median))
     }
 }
 
@@ -141,10 +143,6 @@ fn per(figure: Option<ByRound>, other: Option<ByRound>) -> Option<Estimate> {
 
 fn less(figure: Option<ByRound>, other: Option<ByRound>) -> Option<ByRound> {
     Some(figure?.less(&other?))
-}
-
-fn highest(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate> {
-    estimates.max_by(|one, other| one.median.total_cmp(&other.median))
 }
 
 #[rustfmt::skip] // Formatted as a table.
