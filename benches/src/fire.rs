@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Runtime, sync::Notify};
+use tokio::sync::Notify;
 
 use crate::{
     lab::{WORKERS, runtime_for},
@@ -53,8 +53,6 @@ pub struct Outcome {
     /// How many sleeps were first polled after their deadline. If there are any, the machine was
     /// too slow to register all sleeps in time, and the other figures mean little.
     pub late_starts: u64,
-    /// When the last task was awake, counted from the first deadline.
-    pub drained: Duration,
     /// The CPU time of the process, from shortly before the first deadline.
     pub cpu: Duration,
     /// How often the threads of the process began to wait in this time.
@@ -80,11 +78,7 @@ struct Stage {
 
 /// Runs a scene once, on a runtime of its own.
 pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
-    play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene)
-}
-
-/// Runs a scene once, on a runtime that nothing else uses.
-pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
+    let runtime = runtime_for::<P>(WORKERS);
     let stage = Arc::new(Stage {
         base: Instant::now() + LEAD,
         lateness: (0..sleeps).map(|_| AtomicI64::new(0)).collect(),
@@ -96,22 +90,16 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     let spawner = stage.clone();
     let spread = scene != Scene::Storm;
     let joined = runtime.spawn(async move {
-        let mut storm = Vec::new();
-        for i in 0..sleeps {
-            let offset = if spread {
-                Duration::from_secs(1).mul_f64(i as f64 / sleeps as f64)
-            } else {
-                Duration::ZERO
-            };
-            let task = tokio::spawn(spawner.clone().sleep::<P>(i as usize, offset));
-            if !spread {
-                storm.push(task);
-            }
-        }
+        let over = Duration::from_secs(u64::from(spread));
+        let spawn = |i| {
+            let offset = over.mul_f64(i as f64 / sleeps as f64);
+            tokio::spawn(spawner.clone().sleep::<P>(i as usize, offset))
+        };
         if spread {
+            (0..sleeps).map(spawn).for_each(drop);
             return None;
         }
-        for task in storm {
+        for task in (0..sleeps).map(spawn).collect::<Vec<_>>() {
             task.await.expect("a task panicked");
         }
         Some(spawner.base.elapsed())
@@ -124,7 +112,6 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     });
     let (cpu, switches) = (cpu_time(), context_switches());
     runtime.block_on(stage.all_awake.notified());
-    let drained = stage.base.elapsed();
     let (cpu, switches) = (cpu_time() - cpu, context_switches() - switches);
     let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
@@ -138,7 +125,6 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
             .map(|late| late.load(Relaxed))
             .collect(),
         late_starts: stage.late_starts.load(Relaxed),
-        drained,
         cpu,
         switches,
         worst_gap,

@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::peer::Peer;
+use crate::peer::{Bare, Peer, TokioAlt};
 
 /// The number of workers. Two suffice to show what threads share.
 pub const WORKERS: usize = 2;
@@ -121,6 +121,11 @@ impl Lab {
 /// the kernel may place a woken worker behind the worker that woke it, for 4 ms.
 /// With 0 workers, creates a current-thread runtime.
 pub fn runtime(workers: usize) -> Runtime {
+    runtime_for::<Bare>(workers)
+}
+
+/// Creates such a runtime, and prepares it for a peer.
+pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
     let started = AtomicUsize::new(0);
     let mut builder = match workers {
         0 => Builder::new_current_thread(),
@@ -129,9 +134,25 @@ pub fn runtime(workers: usize) -> Runtime {
     builder
         .worker_threads(workers.max(1))
         .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
-        .enable_all()
-        .build()
-        .expect("cannot start a runtime")
+        .enable_all();
+    if P::NAME == TokioAlt::NAME {
+        enable_alternative(&mut builder);
+    }
+    let runtime = builder.build().expect("cannot start a runtime");
+    let entered = runtime.enter();
+    P::install();
+    drop(entered);
+    runtime
+}
+
+#[cfg(tokio_unstable)]
+fn enable_alternative(builder: &mut Builder) {
+    builder.enable_alt_timer();
+}
+
+#[cfg(not(tokio_unstable))]
+fn enable_alternative(_: &mut Builder) {
+    panic!("tokio's alternative timer needs a build with `tokio_unstable`");
 }
 
 /// Creates a runtime whose workers the kernel places, as on a server with other processes.
@@ -139,15 +160,6 @@ pub fn unbound_runtime(workers: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
     let builder = builder.worker_threads(workers).enable_all();
     builder.build().expect("cannot start a runtime")
-}
-
-/// Creates such a runtime, and prepares it for a peer.
-pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
-    let runtime = runtime(workers);
-    let entered = runtime.enter();
-    P::install();
-    drop(entered);
-    runtime
 }
 
 /// Binds the calling thread to the `n`th of the cores that the process may use.

@@ -11,12 +11,12 @@ use std::{
 
 use clap::ValueEnum;
 use fastrand::Rng;
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::{
-    fire::{self, yield_until},
+    fire::yield_until,
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
     peer::{Peer, PeerKind},
@@ -31,19 +31,21 @@ const CHAINS: u64 = 50;
 /// The number of sleeps of each task. Together they take a second on average.
 const LINKS: usize = 20;
 
-/// The number of sleeps in the crowd.
-const CROWD: u64 = 200_000;
-
-/// What a sample does.
+/// What runs beside about 1,000 sleeps of 1 to 100 ms in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Scene {
-    /// About 1,000 sleeps of 1 to 100 ms run in a second, and nothing else runs.
+    /// Nothing else runs.
     Idle,
-    /// The same sleeps run beside a task that yields in a loop.
+    /// A task yields in a loop.
     Busy,
-    /// 200,000 sleeps expire over a second, and nothing else runs. This is `fire` without the task
-    /// that yields.
-    Crowd,
+}
+
+/// The results of a scene.
+pub struct Outcome {
+    /// How late the sleeps woke, counted from before each sleep was made.
+    pub late: Late,
+    /// The CPU time of the process.
+    pub cpu: Duration,
 }
 
 impl Scene {
@@ -52,34 +54,16 @@ impl Scene {
         match self {
             Self::Idle => "1,000 in 1 s, idle",
             Self::Busy => "1,000 in 1 s, busy",
-            Self::Crowd => "200,000 in 1 s, idle",
         }
     }
 
-    /// Returns whether a peer can take part. No process can open a descriptor or a thread for each
-    /// of 200,000 sleeps.
-    pub fn can(self, peer: PeerKind) -> bool {
-        self != Self::Crowd || !matches!(peer, PeerKind::TokioHrtime | PeerKind::Thread)
-    }
-
-    /// Plays the scene once. The peer must be one that [can](Self::can) take part.
+    /// Plays the scene once.
     pub fn play(self, peer: PeerKind) -> Outcome {
-        if peer == PeerKind::Thread {
-            return threads(self);
+        match peer {
+            PeerKind::Thread => threads(self),
+            _ => with_peer!(peer, P => tasks::<P>(self)),
         }
-        with_peer!(peer, P => tasks::<P>(self))
     }
-}
-
-/// The results of a scene.
-pub struct Outcome {
-    /// How late the sleeps woke, counted from before each sleep was made.
-    pub late: Late,
-    /// How many sleeps of a crowd were first polled after their deadline. If there are any, the
-    /// machine was too slow to register all sleeps in time, and the other figures mean little.
-    pub late_starts: u64,
-    /// The CPU time of the process.
-    pub cpu: Duration,
 }
 
 fn tasks<P: Peer>(scene: Scene) -> Outcome {
@@ -88,14 +72,6 @@ fn tasks<P: Peer>(scene: Scene) -> Outcome {
     on_workers(runtime, WORKERS, |_| async {
         P::sleep(Duration::from_millis(20)).await;
     });
-    if scene == Scene::Crowd {
-        let outcome = fire::play::<P>(runtime, CROWD, fire::Scene::Spread);
-        return Outcome {
-            late: outcome.late,
-            late_starts: outcome.late_starts,
-            cpu: outcome.cpu,
-        };
-    }
     observed(runtime, scene, || {
         let chain = |chain| async move {
             let mut late = Vec::with_capacity(LINKS);
@@ -107,11 +83,8 @@ fn tasks<P: Peer>(scene: Scene) -> Outcome {
             late
         };
         let chains = (0..CHAINS).map(|number| runtime.spawn(chain(number)));
-        let chains = runtime.block_on(join_all(chains));
-        chains
-            .into_iter()
-            .flat_map(|late| late.expect("a task panicked"))
-            .collect()
+        let chains = runtime.block_on(try_join_all(chains));
+        (chains.expect("a task panicked").into_iter().flatten()).collect()
     })
 }
 
@@ -123,13 +96,11 @@ fn threads(scene: Scene) -> Outcome {
             late_by(deadline)
         };
         let chain = move |chain| durations(chain).map(link).collect::<Vec<_>>();
-        let chains: Vec<_> = (0..CHAINS)
-            .map(|i| thread::spawn(move || chain(i)))
-            .collect();
-        let late = chains
-            .into_iter()
-            .map(|thread| thread.join().expect("a thread panicked"));
-        late.flatten().collect()
+        let spawn = |i| thread::spawn(move || chain(i));
+        let chains: Vec<_> = (0..CHAINS).map(spawn).collect();
+        (chains.into_iter())
+            .flat_map(|thread| thread.join().expect("a thread panicked"))
+            .collect()
     })
 }
 
@@ -142,22 +113,13 @@ fn durations(chain: u64) -> impl Iterator<Item = Duration> + Send {
 
 fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Outcome {
     let done = Arc::new(AtomicBool::new(false));
-    let neighbor = (scene == Scene::Busy).then(|| {
+    if scene == Scene::Busy {
         let done = done.clone();
-        runtime.spawn(async move { yield_until(&done).await })
-    });
+        runtime.spawn(async move { yield_until(&done).await });
+    }
     let cpu = cpu_time();
     let late = sleep();
     let cpu = cpu_time() - cpu;
     done.store(true, Relaxed);
-    if let Some(neighbor) = neighbor {
-        runtime
-            .block_on(neighbor)
-            .expect("the task beside the sleeps panicked");
-    }
-    Outcome {
-        late,
-        late_starts: 0,
-        cpu,
-    }
+    Outcome { late, cpu }
 }

@@ -2,7 +2,9 @@
 
 use std::{
     convert::Infallible,
+    env,
     future::{Future, Pending, pending},
+    path::PathBuf,
     pin::Pin,
     time::{Duration, Instant},
 };
@@ -86,6 +88,8 @@ peers! {
     /// `tokio-hrtime`: a timerfd for each sleep.
     TokioHrtime, "tokio_hrtime", tokio_hrtime::error::Elapsed, tokio_hrtime::timeout,
         tokio_hrtime::sleep;
+    /// tokio's alternative timer, on a runtime of its own kind.
+    TokioAlt, "tokio_alt", tokio::time::error::Elapsed, tokio::time::timeout, tokio::time::sleep;
     /// The fast half of `pingora-timeout`: 10 ms slots, one tree per thread, and entries that stay
     /// until they expire.
     Pingora, "pingora", pingora_timeout::Elapsed, pingora_timeout::fast_timeout::fast_timeout,
@@ -124,6 +128,7 @@ resets! {
         |sleep: Pin<&mut Self::Sleep>, duration| sleep.reset(tokio_wheel::Instant::now() + duration);
     Tokio, tokio::time::Sleep, tokio::time::sleep,
         |sleep: Pin<&mut Self::Sleep>, duration| sleep.reset(tokio::time::Instant::now() + duration);
+    TokioAlt, tokio::time::Sleep, tokio::time::sleep, <Tokio as Resets>::reset;
     FuturesTimer, futures_timer::Delay, futures_timer::Delay::new,
         |mut sleep: Pin<&mut Self::Sleep>, duration| sleep.reset(duration);
     AsyncIo, async_io::Timer, async_io::Timer::after,
@@ -142,6 +147,7 @@ pub enum PeerKind {
     AsyncIo,
     TokioWheelHigh,
     TokioHrtime,
+    TokioAlt,
     /// `std::thread::sleep`, on as many threads as the other timers have tasks.
     Thread,
 }
@@ -151,7 +157,7 @@ pub enum PeerKind {
 macro_rules! with_peer {
     ($kind:expr, $P:ident => $body:expr) => {
         $crate::with_peer!(@arms $kind, $P, $body;
-            TokioWheel, Tokio, Pingora, FuturesTimer, AsyncIo, TokioWheelHigh, TokioHrtime)
+            TokioWheel, Tokio, Pingora, FuturesTimer, AsyncIo, TokioWheelHigh, TokioHrtime, TokioAlt)
     };
     (@arms $kind:expr, $P:ident, $body:expr; $($peer:ident),+) => {
         match $kind {
@@ -165,8 +171,8 @@ macro_rules! with_peer {
 }
 
 impl PeerKind {
-    /// The timers that can do everything. The others take part in `lateness` only, because no
-    /// process may open 200,000 descriptors or threads.
+    /// The timers that can do everything in each build. Most others take part in `lateness` only,
+    /// because no process may open 200,000 descriptors or threads.
     pub const ALL: [Self; 5] = [
         Self::TokioWheel,
         Self::Tokio,
@@ -182,4 +188,20 @@ impl PeerKind {
             _ => with_peer!(self, P => P::NAME),
         }
     }
+}
+
+/// Returns the build of this program that has [`TokioAlt`], if it exists. The default build cannot
+/// have it, because it needs `tokio_unstable`. This command makes the other build:
+///
+/// ```text
+/// RUSTFLAGS="--cfg tokio_unstable" cargo build --release -p tokio-wheel-benches --target-dir target/alt
+/// ```
+pub fn alternative() -> Option<PathBuf> {
+    let this = env::current_exe().ok()?;
+    if cfg!(tokio_unstable) {
+        return Some(this);
+    }
+    let target = this.parent()?.parent()?;
+    let other = target.join("alt/release").join(this.file_name()?);
+    other.exists().then_some(other)
 }

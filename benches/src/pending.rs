@@ -1,5 +1,4 @@
-//! Measures how much memory and CPU time very many pending sleeps need while nothing happens, and
-//! how much memory dropped sleeps leave behind.
+//! Measures the memory of very many pending sleeps, of tasks that wait, and of streams with limits.
 
 use std::{
     future::Future,
@@ -12,26 +11,22 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::{
     io::{AsyncRead, DuplexStream, ReadBuf, duplex},
-    task::{JoinHandle, yield_now},
+    task::JoinHandle,
 };
 use tokio_wheel::{Timer, schedule::ScheduledTask};
 use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
 
 use crate::{
-    cell::warm_lab,
     lab::{WORKERS, far, is_pending, on_workers, runtime, runtime_for},
-    peer::Peer,
-    process::{context_switches, cpu_time, resident_bytes},
-    workload::{Captured, churn, sleep_and_run},
+    peer::{Peer, TokioWheel},
+    process::resident_bytes,
+    workload::{Captured, sleep_and_run},
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// How long to wait for peers with a thread, which works at its own pace.
 const SETTLING: Duration = Duration::from_secs(2);
-
-/// How long to idle.
-const IDLE: Duration = Duration::from_secs(10);
 
 /// How many sleeps share an allocation.
 pub const BLOCK: u64 = 16;
@@ -45,14 +40,6 @@ pub struct Memory {
     pub bytes_per_sleep: f64,
     /// The size of the future, which these bytes include.
     pub future: usize,
-}
-
-/// What a process uses during ten seconds in which nothing happens.
-pub struct Idling {
-    /// The CPU time of its threads.
-    pub cpu: Duration,
-    /// How often the kernel switched away from its threads.
-    pub context_switches: u64,
 }
 
 /// Measures how much resident memory grows per pending sleep.
@@ -78,40 +65,7 @@ pub fn memory<P: Peer>(sleeps: u64) -> Memory {
     }
 }
 
-/// Returns how many bytes resident memory has grown after an hour of short-lived sleeps. The sleeps
-/// last an hour each. Each of them is made, polled once and dropped, and in the end none is left.
-/// The hour passes only for the timer: each deadline is later than the previous one by the distance
-/// of two sleeps.
-pub fn growth<P: Peer>(sleeps: u64) -> f64 {
-    let lab = warm_lab::<P, _>(WORKERS, false, churn::<P>);
-    let before = resident_bytes();
-    let per_worker = sleeps / WORKERS as u64;
-    lab.time_per_thread(WORKERS, || async move {
-        for i in 0..per_worker {
-            let sleep = pin!(P::sleep(HOUR + HOUR.mul_f64(i as f64 / per_worker as f64)));
-            assert!(is_pending(sleep));
-            if i % 1_024 == 0 {
-                // Some peers free dropped entries when the worker has nothing else to do.
-                yield_now().await;
-            }
-        }
-        Duration::ZERO
-    });
-    thread::sleep(SETTLING);
-    resident_bytes().saturating_sub(before) as f64
-}
-
-/// Waits for ten seconds, and returns what the process has spent in them.
-fn idling() -> Idling {
-    let (cpu, switches) = (cpu_time(), context_switches());
-    thread::sleep(IDLE);
-    Idling {
-        cpu: cpu_time() - cpu,
-        context_switches: context_switches() - switches,
-    }
-}
-
-/// The memory and the cost of tasks that wait.
+/// The memory of tasks that wait.
 pub struct Waiting {
     /// The growth of resident memory in bytes, per task.
     pub bytes_per_task: f64,
@@ -121,8 +75,6 @@ pub struct Waiting {
     pub handle: usize,
     /// How many tasks the runtime has.
     pub tokio_tasks: usize,
-    /// What the process has used.
-    pub spent: Idling,
 }
 
 /// Schedules tasks with the default timer of a runtime.
@@ -131,25 +83,23 @@ pub fn scheduled(tasks: u64) -> Waiting {
         let timer = Timer::current();
         timer.schedule(delay, captured).expect("refused")
     };
-    waiting::<ScheduledTask<u64>>(tasks, size_of::<Captured>(), start)
+    waiting::<TokioWheel, ScheduledTask<u64>>(tasks, size_of::<Captured>(), start)
 }
 
 /// Spawns tasks that sleep first.
 pub fn spawned<P: Peer>(tasks: u64) -> Waiting {
     let start = |delay, captured| tokio::spawn(sleep_and_run::<P>(delay, || {}, captured));
-    let runtime = runtime(1);
-    let _entered = runtime.enter();
     let size = size_of_val(&sleep_and_run::<P>(HOUR, || {}, Captured::new(0)));
-    waiting::<JoinHandle<u64>>(tasks, size, start)
+    waiting::<P, JoinHandle<u64>>(tasks, size, start)
 }
 
-/// Starts the tasks, half of them on each worker, and observes the process while they wait.
-fn waiting<H: Send + 'static>(
+/// Starts the tasks, half of them on each worker.
+fn waiting<P: Peer, H: Send + 'static>(
     tasks: u64,
     future: usize,
     start: impl Fn(Duration, Captured) -> H + Copy + Send + 'static,
 ) -> Waiting {
-    let runtime = runtime(WORKERS);
+    let runtime = runtime_for::<P>(WORKERS);
     // Allocates what exists only once, before the first reading.
     on_workers(&runtime, WORKERS, |_| async move {
         start(Duration::from_millis(20), Captured::new(0))
@@ -165,14 +115,12 @@ fn waiting<H: Send + 'static>(
     thread::sleep(Duration::from_secs(3));
     let grown = resident_bytes() - before;
     let tokio_tasks = runtime.metrics().num_alive_tasks();
-    let spent = idling();
     drop(handles);
     Waiting {
         bytes_per_task: grown as f64 / tasks as f64,
         future,
         handle: size_of::<H>(),
         tokio_tasks,
-        spent,
     }
 }
 
@@ -189,23 +137,11 @@ pub fn streams(streams: usize) -> [f64; 2] {
         .idle_timeout(LIMIT);
     let limits = limits.min_read_rate(RATE).min_write_rate(RATE);
     let limited = |stream| TimeoutStream::with_limits(stream, limits);
-    let wait = |stream: &mut TimeoutStream<DuplexStream>| {
-        let mut cx = Context::from_waker(Waker::noop());
-        let read = Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0]));
-        assert!(read.is_pending());
-    };
     // The pipes exist before the first reading. Creates the timer and its driver too.
     let (mut inner, _others): (Vec<_>, Vec<_>) = (0..=streams).map(|_| duplex(1)).unzip();
     wait(&mut limited(inner.pop().expect("there is one more")));
-    for stream in &mut inner {
-        // A pipe keeps the waker of a read that waits.
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(
-            Pin::new(stream)
-                .poll_read(&mut cx, &mut ReadBuf::new(&mut [0]))
-                .is_pending()
-        );
-    }
+    // A pipe keeps the waker of a read that waits.
+    inner.iter_mut().for_each(wait);
     let mut all = Vec::with_capacity(streams);
     let before = resident_bytes() as f64;
     let own = (streams * size_of::<DuplexStream>()) as f64;
@@ -214,6 +150,12 @@ pub fn streams(streams: usize) -> [f64; 2] {
     let at_rest = grown();
     all.iter_mut().for_each(wait);
     [at_rest, grown()]
+}
+
+fn wait(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let read = Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0]));
+    assert!(read.is_pending());
 }
 
 /// Makes a block of the sleeps with the numbers from 0 on, and polls it once.

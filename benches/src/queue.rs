@@ -2,11 +2,9 @@
 //! tokio-util's, a wheel that runs no task, and a sorted map.
 
 use std::{
-    cell::RefCell,
     collections::BTreeMap,
     future::poll_fn,
     hint::black_box,
-    mem::ManuallyDrop,
     task::{Context, Waker},
     time::{Duration, Instant},
 };
@@ -43,13 +41,7 @@ pub trait Queue {
     fn drain(&mut self, count: usize) -> impl Future<Output = ()>;
 }
 
-/// A queue that can wake its task.
-pub trait Wakes: Queue + Send + 'static {
-    /// Waits for the next element that expires.
-    fn next(&mut self) -> impl Future<Output = u32> + Send;
-}
-
-/// Implements both traits for the two types called `DelayQueue`, which have the same methods.
+/// Implements the trait for the two types called `DelayQueue`, which have the same methods.
 macro_rules! delay_queue {
     ($module:ident, $Queue:ty, $name:literal) => {
         impl Queue for $Queue {
@@ -75,15 +67,8 @@ macro_rules! delay_queue {
 
             async fn drain(&mut self, count: usize) {
                 for _ in 0..count {
-                    black_box(self.next().await);
+                    black_box(poll_fn(|cx| self.poll_expired(cx)).await);
                 }
-            }
-        }
-
-        impl Wakes for $Queue {
-            async fn next(&mut self) -> u32 {
-                let expired = poll_fn(|cx| self.poll_expired(cx)).await;
-                expired.expect("the queue ran empty").into_inner()
             }
         }
     };
@@ -158,36 +143,37 @@ pub fn runtime() -> Runtime {
 
 /// A queue whose elements are pending for longer than a measurement lasts.
 pub struct Crowded<Q: Queue> {
+    // Dropped before its keys, because some queues must release their elements first.
     queue: Q,
     keys: Vec<Q::Key>,
     random: Rng,
+    runtime: Runtime,
 }
 
 impl<Q: Queue> Crowded<Q> {
-    fn new(crowd: usize) -> Self {
+    /// Creates a queue with `crowd` elements.
+    pub fn new(crowd: usize) -> Self {
+        let runtime = runtime();
+        let entered = runtime.enter();
         let (mut queue, mut random) = (Q::new(), Rng::with_seed(0));
-        let keys = (0..crowd)
-            .map(|n| {
-                queue.insert(
-                    n as u32,
-                    Duration::from_secs(60) + delay(&mut random, HORIZON),
-                )
-            })
+        let soonest = Duration::from_secs(60);
+        let keys = (0..crowd as u32)
+            .map(|n| queue.insert(n, soonest + delay(&mut random, HORIZON)))
             .collect();
         // A task waits for the queue, as in a real program.
         queue.wait();
+        drop(entered);
         Self {
             queue,
             keys,
             random,
+            runtime,
         }
     }
 
     /// Inserts one more element and removes it.
     pub fn insert_remove(&mut self) {
-        let key = self
-            .queue
-            .insert(0, HORIZON + delay(&mut self.random, HORIZON));
+        let key = self.insert();
         self.queue.remove(key);
     }
 
@@ -195,44 +181,24 @@ impl<Q: Queue> Crowded<Q> {
     pub fn replace(&mut self) {
         let chosen = self.random.usize(..self.keys.len());
         self.queue.remove(self.keys.swap_remove(chosen));
-        let key = self
-            .queue
-            .insert(0, HORIZON + delay(&mut self.random, HORIZON));
+        let key = self.insert();
         self.keys.push(key);
-    }
-}
-
-/// A crowded queue that is filled when it is first needed. It is never dropped, because some queues
-/// must release their elements before their keys are dropped.
-pub struct Pending<Q: Queue> {
-    crowd: usize,
-    crowded: RefCell<Option<(Runtime, ManuallyDrop<Crowded<Q>>)>>,
-}
-
-impl<Q: Queue> Pending<Q> {
-    pub fn new(crowd: usize) -> Self {
-        Self {
-            crowd,
-            crowded: RefCell::default(),
-        }
     }
 
     /// Returns how long `iters` operations take.
-    pub fn time(&self, iters: u64, operate: fn(&mut Crowded<Q>)) -> Duration {
-        let mut crowded = self.crowded.borrow_mut();
-        let (runtime, crowded) = crowded.get_or_insert_with(|| {
-            let runtime = runtime();
-            let entered = runtime.enter();
-            let crowded = Crowded::new(self.crowd);
-            drop(entered);
-            (runtime, ManuallyDrop::new(crowded))
-        });
+    pub fn time(&mut self, iters: u64, operate: fn(&mut Self)) -> Duration {
+        let runtime = self.runtime.handle().clone();
         let _entered = runtime.enter();
         let start = Instant::now();
         for _ in 0..iters {
-            operate(crowded);
+            operate(self);
         }
         start.elapsed()
+    }
+
+    fn insert(&mut self) -> Q::Key {
+        let after = HORIZON + delay(&mut self.random, HORIZON);
+        self.queue.insert(0, after)
     }
 }
 

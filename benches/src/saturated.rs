@@ -27,13 +27,11 @@ use tokio::{
     runtime::Runtime,
     sync::{Notify, mpsc},
 };
-use tokio_wheel::DelayQueue;
 
 use crate::{
     lab::{on_workers, runtime_for, stay_on_core},
     late::{Late, nanos_late},
-    peer::{Bare, Peer, PeerKind},
-    queue::{Queue, Wakes},
+    peer::{Peer, PeerKind},
     with_peer, workload,
 };
 
@@ -84,14 +82,12 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// The part at the end of a sample that is also evaluated alone. Starvation grows with time.
 const LAST: Duration = Duration::from_secs(1);
 
-/// What runs beside the load, and which timers are measured.
+/// What runs beside the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scene {
     /// A probe sleeps 10 ms again and again. Beside it are idle sleeps, each in a task of its own.
     Sleeps,
-    /// A task inserts a probe of 10 ms into a `DelayQueue` again and again, beside idle elements.
-    Queue,
     /// 3,000 tasks sleep 100 ms again and again, so 30,000 sleeps fire each second.
     Steady,
     /// 2,000 tasks sleep 10 ms again and again. The load is the service of the workload `rpc`, at
@@ -106,6 +102,7 @@ pub enum Scene {
 /// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Load {
+    pub scene: Scene,
     /// The number of worker threads of the runtime. 0 is a current-thread runtime.
     pub workers: usize,
     /// The number of tasks that are always ready. A service has clients and servers instead.
@@ -115,11 +112,9 @@ pub struct Load {
     /// Whether each such task is a pair of tasks that send a message to and fro. One of the two is
     /// always ready. Otherwise each task wakes itself.
     pub channels: bool,
-    /// The number of timers that stay pending.
-    pub idle: u64,
-    /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes
-    /// have fixed numbers.
-    pub sleepers: u64,
+    /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes have
+    /// fixed numbers of them, and so many timers that stay pending.
+    pub count: u64,
     /// How long the probe runs. A crowd ends its sample itself. A sample lasts [`lead`](Load::lead) longer.
     pub lasting: Duration,
 }
@@ -142,62 +137,16 @@ pub struct Outcome {
     pub load: Option<f64>,
 }
 
-/// A sample of one peer, which a fresh process takes.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Sample {
-    /// The scene to run.
-    pub scene: Scene,
-    /// The peer whose timers are measured. [`PeerKind::Tokio`] stands for tokio-util's queue.
-    pub peer: PeerKind,
-    /// The load beside the timers.
-    pub load: Load,
+/// Takes a sample. The process must not have done anything else before.
+pub fn sample(peer: PeerKind, load: Load) -> Outcome {
+    with_peer!(peer, P => match load.scene {
+        Scene::Sleeps => sleepers::<P>(load, (1, PROBE)),
+        Scene::Steady => sleepers::<P>(load, STEADY),
+        Scene::Service => service::<P>(load),
+        Scene::Sustained => sleepers::<P>(load, (load.count, SUSTAINED)),
+        Scene::Crowd => crowd::<P>(load),
+    })
 }
-
-impl Sample {
-    /// Takes the sample. The process must not have done anything else before.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the peer [cannot](Scene::can) take part.
-    pub fn take(&self) -> Outcome {
-        let load = self.load;
-        match (self.scene, self.peer) {
-            (Scene::Sleeps, peer) => with_peer!(peer, P => sleepers::<P>(load, (1, PROBE))),
-            (Scene::Steady, peer) => with_peer!(peer, P => sleepers::<P>(load, STEADY)),
-            (Scene::Service, peer) => with_peer!(peer, P => service::<P>(load)),
-            (Scene::Sustained, peer) => {
-                with_peer!(peer, P => sleepers::<P>(load, (load.sleepers, SUSTAINED)))
-            }
-            (Scene::Crowd, peer) => with_peer!(peer, P => crowd::<P>(load)),
-            (Scene::Queue, PeerKind::TokioWheel) => queue::<DelayQueue<u32>>(load),
-            (Scene::Queue, PeerKind::Tokio) => queue::<tokio_util::time::DelayQueue<u32>>(load),
-            (Scene::Queue, peer) => panic!("{} has no queue", peer.name()),
-        }
-    }
-}
-
-impl Scene {
-    /// Returns whether a peer can take part. Most peers have no queue.
-    pub fn can(self, peer: PeerKind) -> bool {
-        self != Self::Queue || matches!(peer, PeerKind::TokioWheel | PeerKind::Tokio)
-    }
-
-    /// Returns whether [`Load::sleepers`] counts.
-    pub fn has_sleepers(self) -> bool {
-        matches!(self, Self::Sustained | Self::Crowd)
-    }
-
-    /// Returns the name of a peer in the tables of this scene.
-    pub fn name_of(self, peer: PeerKind) -> &'static str {
-        match (self, peer) {
-            (Self::Queue, PeerKind::Tokio) => <tokio_util::time::DelayQueue<u32> as Queue>::NAME,
-            _ => peer.name(),
-        }
-    }
-}
-
-/// The value of the probe among the idle elements.
-const PROBED: u32 = u32::MAX;
 
 /// What a sleeping task has done. The main thread reads it at the end, because a task that starves
 /// never reports.
@@ -225,6 +174,8 @@ struct Stage {
 }
 
 impl Stage {
+    /// Creates a runtime and lets a peer start its threads and its drivers. Spawns the idle sleeps,
+    /// and waits until all of them are registered.
     fn new<P: Peer>(load: Load) -> Self {
         let runtime: &Runtime = Box::leak(Box::new(runtime_for::<P>(load.workers)));
         if load.workers == 0 {
@@ -240,24 +191,18 @@ impl Stage {
             });
             is_started.recv().expect("the runtime has no thread");
         }
-        Self {
-            runtime,
-            load,
-            start: Instant::now() + load.lead(),
-            polls: Arc::default(),
-            done: Arc::default(),
-        }
-    }
-
-    /// Lets a peer start its threads and its drivers. Spawns the idle sleeps, and waits until all of
-    /// them are registered.
-    fn with_idle<P: Peer>(load: Load) -> Self {
-        let stage = Self::new::<P>(load);
-        on_workers(stage.runtime, load.threads(), |_| async {
+        let start = Instant::now() + load.lead();
+        on_workers(runtime, load.threads(), |_| async {
             P::sleep(Duration::from_millis(20)).await;
         });
-        let start = stage.start;
-        stage.spawn_registered(load.idle, move |i| {
+        let stage = Self {
+            runtime,
+            load,
+            start,
+            polls: Arc::default(),
+            done: Arc::default(),
+        };
+        stage.spawn_registered(load.idle(), move |i| {
             let due = start + load.idle_offset(i);
             P::sleep(due.saturating_duration_since(Instant::now()))
         });
@@ -373,14 +318,22 @@ impl Load {
     /// to register the idle timers on a slow machine. The load then starts at the right time for a
     /// cascade.
     pub fn lead(&self) -> Duration {
-        let tasks = (self.idle + self.sleepers) as u32;
+        let tasks = self.count as u32;
         let soonest = Duration::from_millis(200) + Duration::from_nanos(2_800) * tasks;
-        if self.idle == 0 {
+        if self.idle() == 0 {
             return soonest;
         }
         let cascade = self.lasting - BEFORE_END.min(self.lasting / 2);
         let cascades = (soonest + cascade).div_duration_f64(CASCADE).ceil();
         CASCADE.mul_f64(cascades) - cascade
+    }
+
+    /// Returns the number of timers that stay pending.
+    fn idle(&self) -> u64 {
+        match self.scene {
+            Scene::Sustained | Scene::Crowd => 0,
+            _ => self.count,
+        }
     }
 
     /// Returns how many threads poll tasks.
@@ -390,7 +343,7 @@ impl Load {
 
     /// Returns when the `i`th idle timer expires, counted from the start of the load.
     fn idle_offset(&self, i: u64) -> Duration {
-        self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.idle as f64)
+        self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.count as f64)
     }
 }
 
@@ -426,7 +379,7 @@ impl Outcome {
 }
 
 fn sleepers<P: Peer>(load: Load, tasks: (u64, Duration)) -> Outcome {
-    let stage = Stage::with_idle::<P>(load);
+    let stage = Stage::new::<P>(load);
     let sleepers = stage.spawn_sleepers::<P>(tasks);
     stage.start_load();
     stage.observe(&sleepers)
@@ -434,7 +387,7 @@ fn sleepers<P: Peer>(load: Load, tasks: (u64, Duration)) -> Outcome {
 
 fn service<P: Peer>(load: Load) -> Outcome {
     // Clients and servers are the load.
-    let stage = Stage::with_idle::<P>(Load { tasks: 0, ..load });
+    let stage = Stage::new::<P>(Load { tasks: 0, ..load });
     let sleepers = stage.spawn_sleepers::<P>(SERVED);
     let done = stage.done.clone();
     wait_until(stage.start);
@@ -450,11 +403,11 @@ fn service<P: Peer>(load: Load) -> Outcome {
 }
 
 fn crowd<P: Peer>(load: Load) -> Outcome {
-    let stage = Stage::with_idle::<P>(load);
+    let stage = Stage::new::<P>(load);
     let due = stage.start + CROWD_AFTER;
     let give_up = due + CROWD_PATIENCE;
-    let asleep = Arc::new(AtomicU64::new(load.sleepers));
-    let crowd = stage.spawn_observed(load.sleepers, {
+    let asleep = Arc::new(AtomicU64::new(load.count));
+    let crowd = stage.spawn_observed(load.count, {
         let asleep = asleep.clone();
         move |_, sleeps| {
             let asleep = asleep.clone();
@@ -482,39 +435,6 @@ fn crowd<P: Peer>(load: Load) -> Outcome {
         probe: Some(Outcome::of(&probe, Instant::now()).late),
         ..outcome
     }
-}
-
-fn queue<Q: Wakes>(load: Load) -> Outcome {
-    let stage = Stage::new::<Bare>(load);
-    let (filled, start) = (Arc::new(Notify::new()), stage.start);
-    let probe = Observed::default();
-    stage.runtime.spawn({
-        let (filled, probe) = (filled.clone(), probe.clone());
-        async move {
-            let mut queue = Q::new();
-            for i in 0..load.idle {
-                let due = start + load.idle_offset(i);
-                queue.insert(i as u32, due.saturating_duration_since(Instant::now()));
-            }
-            filled.notify_one();
-            while Instant::now() < start + load.lasting {
-                let deadline = Instant::now() + PROBE;
-                queue.insert(PROBED, PROBE);
-                // If the probe is very late, idle elements may expire before it.
-                let probed = async { while queue.next().await != PROBED {} };
-                if deadline >= start {
-                    note(&probe, deadline, probed).await;
-                } else {
-                    probed.await;
-                }
-            }
-            // Leaks the queue, because freeing its elements takes too long.
-            std::mem::forget(queue);
-        }
-    });
-    stage.runtime.block_on(filled.notified());
-    stage.start_load();
-    stage.observe(&[probe])
 }
 
 fn wait_until(instant: Instant) {
@@ -606,6 +526,16 @@ fn work(length: Duration) {
 mod tests {
     use super::*;
 
+    const LOAD: Load = Load {
+        scene: Scene::Sleeps,
+        workers: 1,
+        tasks: 4,
+        length: Duration::from_micros(10),
+        channels: false,
+        count: 100,
+        lasting: Duration::from_millis(300),
+    };
+
     #[test]
     fn every_scene_observes_sleeps() {
         for &scene in Scene::value_variants() {
@@ -615,17 +545,17 @@ mod tests {
                 (PeerKind::Tokio, 0, true),
                 (PeerKind::Tokio, 2, false),
             ] {
-                let load = Load {
+                let mut load = Load {
+                    scene,
                     workers,
-                    tasks: 4,
-                    length: Duration::from_micros(10),
                     channels,
-                    // With idle timers, the test would wait seconds for their cascade.
-                    idle: if scene == Scene::Queue { 100 } else { 0 },
-                    sleepers: 100,
-                    lasting: Duration::from_millis(300),
+                    ..LOAD
                 };
-                let outcome = Sample { scene, peer, load }.take();
+                if load.idle() > 0 {
+                    // The test would wait seconds for the cascade of idle timers.
+                    load.count = 0;
+                }
+                let outcome = sample(peer, load);
                 let of = format!("{scene:?} of {}, {workers} workers", peer.name());
                 assert!(outcome.late.count() > 0, "{of}");
                 assert_eq!(outcome.late.early(), 0, "{of}");
@@ -639,13 +569,9 @@ mod tests {
     fn a_cascade_comes_before_the_end() {
         for (millis, idle) in [(9_300, 1_000_000), (2_000, 1_000_000), (2_000, 1), (300, 9)] {
             let load = Load {
-                workers: 1,
-                tasks: 1,
-                length: Duration::ZERO,
-                channels: false,
-                idle,
-                sleepers: 0,
+                count: idle,
                 lasting: Duration::from_millis(millis),
+                ..LOAD
             };
             let end = (load.lead() + load.lasting).as_secs_f64();
             let before_end = end % CASCADE.as_secs_f64();

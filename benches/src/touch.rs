@@ -1,6 +1,6 @@
 //! Measures the cost of touching a random key among very many keys, which moves its deadline.
 //! Compares this crate's idle set with the usual code of a server: a hash map into tokio-util's
-//! `DelayQueue`.
+//! `DelayQueue`. A function that touches a key is an `FnMut(u64)`.
 
 use std::{
     collections::HashMap,
@@ -11,148 +11,98 @@ use std::{
 
 use fastrand::Rng;
 use tokio::runtime::Runtime;
-use tokio_util::time::{DelayQueue, delay_queue};
-use tokio_wheel::idle::{IdleSet, Reaper};
+use tokio_util::time::DelayQueue;
+use tokio_wheel::idle::IdleSet;
 
 use crate::lab::{self, WORKERS};
 
 /// No key expires during a measurement.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// Fills a tracker with so many keys, and returns what touches random keys and measures that.
-pub type Fill = Box<dyn Fn(u64) -> Box<dyn Fn(u64) -> Duration>>;
-
-/// Returns the ways to keep keys that so many threads can touch.
-pub fn cases(threads: usize) -> Vec<(&'static str, Fill)> {
-    let mut cases = vec![
-        case("tokio_wheel", move |keys| vec![Set::new(keys); threads]),
-        case("map, tokio_util, lock", move |keys| {
-            let shared = Arc::new(Mutex::new(Queue::new(keys)));
-            vec![shared; threads]
-        }),
-    ];
-    if threads == 1 {
-        cases.push(case("map, tokio_util", |keys| vec![Queue::new(keys)]));
-    }
-    cases
-}
-
-fn case<T: Tracker>(
-    peer: &'static str,
-    trackers: impl Fn(u64) -> Vec<T> + 'static,
-) -> (&'static str, Fill) {
-    let fill = move |crowd| -> Box<dyn Fn(u64) -> Duration> {
-        let runtime = lab::runtime(WORKERS);
-        let entered = runtime.enter();
-        let touchers = trackers(crowd)
-            .into_iter()
-            .enumerate()
-            .map(|(thread, tracker)| {
-                let random = Rng::with_seed(thread as u64);
-                Mutex::new(Toucher {
-                    tracker,
-                    random,
-                    crowd,
-                })
-            });
-        let touchers: Arc<[_]> = touchers.collect();
-        drop(entered);
-        Box::new(move |touches| mean_time(&runtime, &touchers, touches))
-    };
-    (peer, Box::new(fill))
-}
-
-/// Returns the mean time of the threads, each on a worker of its own.
-fn mean_time<T: Tracker>(
-    runtime: &Runtime,
-    touchers: &Arc<[Mutex<Toucher<T>>]>,
-    touches: u64,
-) -> Duration {
-    let times = lab::on_workers(runtime, touchers.len(), |thread| {
-        let touchers = touchers.clone();
-        async move {
-            let mut toucher = touchers[thread].lock().expect("no thread panics");
-            toucher.touch(touches)
-        }
-    });
-    times.iter().sum::<Duration>() / times.len() as u32
+/// Threads that touch keys, each on a worker of its own.
+pub struct Touchers<T> {
+    // Dropped first, while the runtime of its timer still exists.
+    threads: Arc<[Mutex<Toucher<T>>]>,
+    runtime: Runtime,
 }
 
 /// The state of a thread. It continues where it stopped. A second pass over the same keys in the
 /// same order would touch the neighbors in each list next, which is faster.
 struct Toucher<T> {
-    tracker: T,
+    touch: T,
     random: Rng,
-    crowd: u64,
+    keys: u64,
 }
 
-impl<T: Tracker> Toucher<T> {
-    fn touch(&mut self, touches: u64) -> Duration {
-        let start = Instant::now();
-        for _ in 0..touches {
-            self.tracker.touch(self.random.u64(..self.crowd));
-        }
-        start.elapsed()
+impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
+    /// Creates a runtime, and on it a toucher for each thread.
+    pub fn new(keys: u64, touchers: impl FnOnce() -> Vec<T>) -> Self {
+        let runtime = lab::runtime(WORKERS);
+        let entered = runtime.enter();
+        let touchers = touchers().into_iter().zip(0..);
+        let threads = touchers.map(|(touch, seed)| {
+            Mutex::new(Toucher {
+                touch,
+                random: Rng::with_seed(seed),
+                keys,
+            })
+        });
+        let threads = threads.collect();
+        drop(entered);
+        Self { threads, runtime }
+    }
+
+    /// Returns the mean time in which a thread touches `touches` random keys.
+    pub fn touch(&mut self, touches: u64) -> Duration {
+        let times = lab::on_workers(&self.runtime, self.threads.len(), |thread| {
+            let threads = self.threads.clone();
+            async move {
+                let Toucher {
+                    touch,
+                    random,
+                    keys,
+                } = &mut *threads[thread].lock().expect("no thread panics");
+                let start = Instant::now();
+                for _ in 0..touches {
+                    touch(random.u64(..*keys));
+                }
+                start.elapsed()
+            }
+        });
+        times.iter().sum::<Duration>() / times.len() as u32
     }
 }
 
-trait Tracker: Send + 'static {
-    fn touch(&mut self, key: u64);
-}
-
-#[derive(Clone)]
-struct Set {
-    set: IdleSet<u64>,
-    _reaper: Arc<Reaper<u64>>,
-}
-
-impl Set {
-    fn new(crowd: u64) -> Self {
-        let builder = IdleSet::builder(TIMEOUT);
-        let (set, mut reaper) = builder.build().expect("the defaults are in range");
-        for key in 0..crowd {
-            set.touch(&key);
-        }
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(reaper.poll_reap(&mut cx).is_pending());
-        let _reaper = Arc::new(reaper);
-        Self { set, _reaper }
+/// Returns what touches the keys of an idle set.
+pub fn set(keys: u64) -> impl FnMut(u64) + Clone + Send + 'static {
+    let builder = IdleSet::builder(TIMEOUT);
+    let (set, mut reaper) = builder.build().expect("the defaults are in range");
+    for key in 0..keys {
+        set.touch(&key);
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(reaper.poll_reap(&mut cx).is_pending());
+    let reaper = Arc::new(reaper);
+    move |key| {
+        // Without its reaper, the set would end.
+        let _ = &reaper;
+        set.touch(&key);
     }
 }
 
-impl Tracker for Set {
-    fn touch(&mut self, key: u64) {
-        self.set.touch(&key);
-    }
+/// Returns what touches the keys of a map into a queue.
+pub fn map(keys: u64) -> impl FnMut(u64) + Send + 'static {
+    let mut queue = DelayQueue::new();
+    let map: HashMap<_, _> = (0..keys)
+        .map(|key| (key, queue.insert(key, TIMEOUT)))
+        .collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(queue.poll_expired(&mut cx).is_pending());
+    move |key| queue.reset(&map[&key], TIMEOUT)
 }
 
-struct Queue {
-    keys: HashMap<u64, delay_queue::Key>,
-    queue: DelayQueue<u64>,
-}
-
-impl Queue {
-    fn new(crowd: u64) -> Self {
-        let mut keys = HashMap::new();
-        let mut queue = DelayQueue::new();
-        for key in 0..crowd {
-            keys.insert(key, queue.insert(key, TIMEOUT));
-        }
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(queue.poll_expired(&mut cx).is_pending());
-        Self { keys, queue }
-    }
-}
-
-impl Tracker for Queue {
-    fn touch(&mut self, key: u64) {
-        self.queue.reset(&self.keys[&key], TIMEOUT);
-    }
-}
-
-/// The queue as the tasks of connections would share it.
-impl Tracker for Arc<Mutex<Queue>> {
-    fn touch(&mut self, key: u64) {
-        self.lock().expect("no thread panics").touch(key);
-    }
+/// Returns what touches the keys of a map that the tasks of connections share.
+pub fn locked_map(keys: u64) -> impl FnMut(u64) + Clone + Send + 'static {
+    let shared = Arc::new(Mutex::new(map(keys)));
+    move |key| shared.lock().expect("no thread panics")(key)
 }

@@ -1,8 +1,7 @@
 //! Measures a wake-up of the driver that fires one timer, for several numbers of shards.
 
-use std::{future::Future, pin::Pin, thread, time::Duration};
+use std::{pin::Pin, thread, time::Duration};
 
-use tokio::runtime::Runtime;
 use tokio_wheel::Timer;
 
 use crate::{
@@ -11,10 +10,10 @@ use crate::{
 };
 
 /// The numbers of shards.
-pub const SHARDS: [usize; 5] = [1, 16, 64, 256, 1_024];
+pub const SHARDS: [usize; 3] = [1, 64, 1_024];
 
 /// The number of wake-ups in a sample.
-pub const WAKE_UPS: u32 = 200;
+const WAKE_UPS: u32 = 200;
 
 /// The duration of a timer that fires. tokio's alarm rounds it up to a millisecond.
 const NEXT: Duration = Duration::from_micros(500);
@@ -48,31 +47,15 @@ pub fn sample(shards: usize, held: bool) -> Duration {
         .map(|_| thread::scope(|scope| scope.spawn(register).join()))
         .collect::<Result<_, _>>()
         .expect("a thread panicked");
-    let spent = per_sleep(&runtime, {
-        let timer = timer.clone();
-        move || timer.sleep(NEXT)
-    });
-    drop(sleeps);
-    spent
-}
-
-/// Returns the CPU time per wake-up for `tokio::time`. It has no driver, so the result is the share
-/// of the kernel, the runtime and the sleeping task.
-pub fn without() -> Duration {
-    per_sleep(&runtime(1), || tokio::time::sleep(NEXT))
-}
-
-fn per_sleep<S>(runtime: &Runtime, sleep: impl Fn() -> S + Send + 'static) -> Duration
-where
-    S: Future<Output = ()> + Send,
-{
     let task = runtime.spawn(async move {
-        sleep().await;
+        timer.sleep(NEXT).await;
         let before = cpu_time();
         for _ in 0..WAKE_UPS {
-            sleep().await;
+            timer.sleep(NEXT).await;
         }
         (cpu_time() - before) / WAKE_UPS
     });
-    runtime.block_on(task).expect("the task panicked")
+    let spent = runtime.block_on(task).expect("the task panicked");
+    drop(sleeps);
+    spent
 }

@@ -10,19 +10,11 @@ use std::{
 };
 
 use crossbeam_utils::CachePadded;
-use futures_util::future::join_all;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
-    runtime,
-    sync::{mpsc, oneshot},
-    task::{JoinHandle, unconstrained},
-};
+use futures_util::future::try_join_all;
+use tokio::sync::{mpsc, oneshot};
 use tokio_wheel::Timer;
 
-use crate::{
-    lab::WORKERS,
-    peer::{Peer, Resets},
-};
+use crate::peer::{Peer, Resets};
 
 /// A server's usual limit. It is so long that nearly every sleep is canceled.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -65,16 +57,6 @@ pub async fn ready_at_once<P: Peer>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Measures what [`ready_at_once`] cannot avoid: a clock read and the future itself.
-pub async fn ready_bare(iters: u64) -> Duration {
-    let start = Instant::now();
-    for i in 0..iters {
-        black_box(Instant::now());
-        black_box(ready(black_box(i)).await);
-    }
-    start.elapsed()
-}
-
 /// Postpones a long-lived sleep and polls it again, as a connection does after each message.
 pub async fn reset<P: Resets>(iters: u64) -> Duration {
     let mut sleep = pin!(P::new_sleep(LIMIT));
@@ -88,31 +70,12 @@ pub async fn reset<P: Resets>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Measures what [`reset`] cannot avoid: a clock read.
-pub async fn reset_bare(iters: u64) -> Duration {
-    let start = Instant::now();
-    for _ in 0..iters {
-        black_box(Instant::now());
-    }
-    start.elapsed()
-}
+type Request = (u64, oneshot::Sender<u64>);
 
 /// Runs whole requests. Each of 64 clients asks a server task of its own and awaits the answer
 /// under a timeout.
 pub async fn rpc<P: Peer>(iters: u64) -> Duration {
-    requests::<P>(iters, CLIENTS).await
-}
-
-/// Runs the requests of [`rpc`] with one server task for all clients. Most of the time passes on
-/// the way to the clients.
-pub async fn rpc_shared<P: Peer>(iters: u64) -> Duration {
-    requests::<P>(iters, 1).await
-}
-
-type Request = (u64, oneshot::Sender<u64>);
-
-async fn requests<P: Peer>(iters: u64, servers: u64) -> Duration {
-    let (inboxes, servers): (Vec<_>, Vec<_>) = (0..servers)
+    let (inboxes, servers): (Vec<_>, Vec<_>) = (0..CLIENTS)
         .map(|_| {
             let (requests, inbox) = mpsc::unbounded_channel();
             (requests, tokio::spawn(serve(inbox)))
@@ -120,17 +83,14 @@ async fn requests<P: Peer>(iters: u64, servers: u64) -> Duration {
         .unzip();
     let per_client = iters.div_ceil(CLIENTS);
     let start = Instant::now();
-    let clients: Vec<_> = (inboxes.iter().cycle().take(CLIENTS as usize))
-        .map(|requests| tokio::spawn(ask::<P>(per_client, requests.clone())))
-        .collect();
-    for client in join_all(clients).await {
-        client.expect("a client panicked");
-    }
+    let clients = inboxes
+        .into_iter()
+        .map(|requests| tokio::spawn(ask::<P>(per_client, requests)));
+    try_join_all(clients.collect::<Vec<_>>())
+        .await
+        .expect("a client panicked");
     let elapsed = start.elapsed();
-    drop(inboxes);
-    for server in join_all(servers).await {
-        server.expect("a server panicked");
-    }
+    try_join_all(servers).await.expect("a server panicked");
     elapsed.mul_f64(iters as f64 / (per_client * CLIENTS) as f64)
 }
 
@@ -218,68 +178,24 @@ pub async fn schedule(timer: Timer, iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Measures what [`schedule`] cannot avoid: a clock read, and an allocation for the future.
-pub async fn schedule_bare(iters: u64) -> Duration {
-    let start = Instant::now();
-    for i in 0..iters {
-        black_box(Instant::now());
-        drop(black_box(Box::new(Captured::new(i))));
-    }
-    start.elapsed()
-}
-
-/// Spawns a task, which runs until it sleeps, and aborts it, `iters` times.
+/// Spawns a task, which runs until it sleeps, aborts it, and waits until the scheduler has dropped
+/// it, `iters` times.
 pub async fn spawn<P: Peer>(iters: u64) -> Duration {
-    let polls = polls();
-    let before = polls.load(Relaxed);
+    // Leaked, because the tasks may outlive this function.
+    let polls: &'static CachePadded<AtomicU64> = Box::leak(Box::default());
+    let count = || polls.store(polls.load(Relaxed) + 1, Relaxed);
     let start = Instant::now();
     for i in 0..iters {
-        let task = spawn_counted::<P>(polls, i);
-        while polls.load(Relaxed) == before + i {
+        let task = tokio::spawn(sleep_and_run::<P>(LIMIT, count, Captured::new(i)));
+        while polls.load(Relaxed) == i {
             let_others_run().await;
         }
-        abort(task).await;
+        task.abort();
+        while !task.is_finished() {
+            let_others_run().await;
+        }
     }
     start.elapsed()
-}
-
-/// Spawns a task and aborts it before it has run, `iters` times.
-pub async fn spawn_unpolled<P: Peer>(iters: u64) -> Duration {
-    let polls = polls();
-    let before = polls.load(Relaxed);
-    let start = Instant::now();
-    for i in 0..iters {
-        abort(spawn_counted::<P>(polls, i)).await;
-    }
-    let elapsed = start.elapsed();
-    // A worker that has nothing to do may steal some tasks.
-    let polled = polls.load(Relaxed) - before;
-    assert!(
-        polled <= 100 + iters / 10,
-        "{polled} of {iters} tasks have run"
-    );
-    elapsed
-}
-
-/// Aborts a task, and waits until the scheduler has dropped it.
-async fn abort(task: JoinHandle<u64>) {
-    task.abort();
-    while !task.is_finished() {
-        let_others_run().await;
-    }
-}
-
-/// Spawns a task that counts its first poll.
-fn spawn_counted<P: Peer>(polls: &'static AtomicU64, n: u64) -> JoinHandle<u64> {
-    let count = move || polls.store(polls.load(Relaxed) + 1, Relaxed);
-    tokio::spawn(sleep_and_run::<P>(LIMIT, count, Captured::new(n)))
-}
-
-/// Returns a counter for the tasks of the calling worker.
-fn polls() -> &'static AtomicU64 {
-    static COUNTS: [CachePadded<AtomicU64>; WORKERS] =
-        [const { CachePadded::new(AtomicU64::new(0)) }; WORKERS];
-    &COUNTS[runtime::worker_index().expect("not on a worker")]
 }
 
 /// Goes to the end of the worker's queue. Tokio's `yield_now` would also make the worker poll for
@@ -294,29 +210,4 @@ async fn let_others_run() {
         Poll::Pending
     })
     .await;
-}
-
-/// Reads messages, each once before and once after it was sent. Such reads are common on a
-/// connection whose client is slower than its server. The workload polls by hand, because the
-/// scheduler would cost more than everything else.
-pub async fn read<S: AsyncRead>(iters: u64, limit: impl Fn(DuplexStream) -> S) -> Duration {
-    const MESSAGE: [u8; 64] = [7; 64];
-    let (client, server) = duplex(4_096);
-    let (mut client, mut server) = (pin!(client), pin!(limit(server)));
-    let reads = async {
-        let start = Instant::now();
-        for _ in 0..iters {
-            let read = poll_fn(|cx| {
-                let mut bytes = [0; MESSAGE.len()];
-                let mut buf = ReadBuf::new(&mut bytes);
-                assert!(server.as_mut().poll_read(cx, &mut buf).is_pending());
-                assert!(client.as_mut().poll_write(cx, &MESSAGE).is_ready());
-                assert!(server.as_mut().poll_read(cx, &mut buf).is_ready());
-                Poll::Ready(buf.filled().len())
-            });
-            assert_eq!(read.await, MESSAGE.len());
-        }
-        start.elapsed()
-    };
-    unconstrained(reads).await
 }

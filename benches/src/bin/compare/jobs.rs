@@ -1,61 +1,33 @@
 //! Makes the jobs of the comparison, and of its parts. A turn is a list of jobs that are compared
 //! with each other.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::ValueEnum;
 use tokio_wheel_benches::{
-    cell::{Cell, VARIANTS, WORKLOADS, cells},
+    cell::{Cell, WORKLOADS, cells},
     fire, lateness,
-    peer::PeerKind,
+    peer::{Peer as _, PeerKind, TokioAlt, alternative},
     process,
-    saturated::{LASTING, Load, Sample, Scene},
+    saturated::{LASTING, Load, Scene},
     stats::in_round,
     wakeup,
 };
 
 use crate::{
     Program,
-    job::{FIRED, Job, WAITING},
-    report::{BARE, TOKIO, is_floored},
+    job::{FIRED, Job, Task},
+    report::{BARE, OURS, TOKIO, is_floored},
 };
 
-/// The operations of the screen. Their variants are armed, and for `tokio::time` also unarmed.
+/// How many sleeps or tasks wait while the program measures their memory.
+const WAITING: u64 = 1_000_000;
+
+/// The operations of the screen.
 const COMPARED: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
-const STATES: [(&str, &str); 2] = [("solo armed", "solo"), ("x2 armed", "x2")];
 
-/// The operations that register a sleep. The state makes no difference to the other operations.
-const REGISTERING: [&str; 3] = ["io", "rpc", "churn"];
-
-/// The operations of `--all`. The other operations compare tasks, streams and keys.
-const ALL: [&str; 8] = [
-    "ready",
-    "churn",
-    "io",
-    "reset",
-    "rpc",
-    "rpc_shared",
-    "insert_remove",
-    "replace",
-];
-
-/// The operations of `ops` without `--workload`. The other operations need seconds to begin.
-const QUICK: [&str; 11] = [
-    "ready",
-    "io",
-    "reset",
-    "rpc",
-    "rpc_shared",
-    "schedule",
-    "schedule_limited",
-    "spawn",
-    "spawn_unpolled",
-    "read",
-    "churn",
-];
-
-/// The number of sleeps in a `fire` with so few sleeps that workers park between them.
-const FEW: u64 = 1_000;
+/// The operations that need seconds to begin.
+const SLOW: [&str; 4] = ["touch", "insert_remove", "replace", "drain"];
 
 /// The loads of a saturated runtime: the number of tasks that are always ready, and the
 /// microseconds of a poll.
@@ -64,22 +36,25 @@ const SUSTAINED_LOADS: [(usize, u64); 3] = [(100, 100), (200, 100), (400, 50)];
 const CROWD_LOADS: [(usize, u64); 4] = [(0, 100), (50, 100), (300, 100), (1_000, 100)];
 
 /// How long a sample of a saturated runtime lasts in the comparison and with `--quick`, and how long
-/// one of [`Scene::Sustained`] and about how long one of [`Scene::Crowd`] lasts.
+/// one of [`Scene::Sustained`] lasts.
 const SHORT: Duration = Duration::from_millis(1_500);
 const SATURATED_QUICK: Duration = Duration::from_secs(2);
 const SUSTAINED: Duration = Duration::from_secs(5);
-const CROWD: Duration = Duration::from_secs(2);
 
-/// The loads of the requirements: workers, tasks, and microseconds of a poll.
-pub(crate) const REQUIRED: [(usize, usize, u64); 2] = [(1, 50, 100), (2, 30, 200)];
+/// Workers, tasks that are always ready, and microseconds of a poll.
+type Ready = (usize, usize, u64);
+
+/// The loads of the requirements.
+pub(crate) const REQUIRED: [Ready; 2] = [(1, 50, 100), (2, 30, 200)];
+
+/// Jobs that are compared with each other, one for each peer.
+type Turn = Vec<Job>;
 
 /// Returns the jobs of each round. Turns change their order from round to round.
-pub(crate) fn in_rounds(rounds: u32, turns: impl Fn(u32) -> Vec<Vec<Job>>) -> Vec<Vec<Job>> {
+pub(crate) fn in_rounds(rounds: u32, turns: impl Fn(u32) -> Vec<Turn>) -> Vec<Vec<Job>> {
     let round = |number| {
-        turns(number)
-            .into_iter()
-            .flat_map(|turn| in_round(turn, number))
-            .collect()
+        let turns = turns(number).into_iter();
+        turns.flat_map(|turn| in_round(turn, number)).collect()
     };
     (0..rounds).map(round).collect()
 }
@@ -88,170 +63,137 @@ pub(crate) fn in_rounds(rounds: u32, turns: impl Fn(u32) -> Vec<Vec<Job>>) -> Ve
 pub(crate) fn comparison(args: &Program) -> Vec<Vec<Job>> {
     let rounds = if args.quick { 2 } else { args.common.rounds };
     let lasting = Duration::from_millis(if args.quick { 20 } else { 50 });
-    let more = args.tables.all || args.tables.requirements;
     // async-io needs 3 GB for ten million sleeps.
     let has_room = process::available_bytes() > 4 << 30;
-    in_rounds(rounds, |round| match more {
-        true => all(round, lasting, has_room),
-        false => [compared_operations(lasting), scenes()].concat(),
+    in_rounds(rounds, |round| {
+        if args.tables.all || args.tables.requirements {
+            // Ten million sleeps take very long.
+            let most = if has_room && round.is_multiple_of(3) {
+                10_000_000
+            } else {
+                1_000_000
+            };
+            return all(most, lasting);
+        }
+        let on_screen = |cell: &Cell| {
+            COMPARED.contains(&cell.workload)
+                && match cell.variant {
+                    "solo armed" | "x2 armed" => true,
+                    "solo" | "x2" => cell.peer == TOKIO,
+                    _ => false,
+                }
+        };
+        [operations(on_screen, lasting), scenes()].concat()
     })
 }
 
-fn each(job: impl FnMut(PeerKind) -> Job) -> Vec<Job> {
-    PeerKind::ALL.into_iter().map(job).collect()
+/// Returns the peers of the whole comparison.
+fn usual() -> Vec<PeerKind> {
+    let alternative = alternative().map(|_| PeerKind::TokioAlt);
+    PeerKind::ALL.into_iter().chain(alternative).collect()
 }
 
-/// Returns the operations of the screen, after the floor.
-fn compared_operations(lasting: Duration) -> Vec<Vec<Job>> {
-    let mut turns = vec![vec![Job::Floor { lasting }]];
-    for workload in COMPARED {
-        for (armed, unarmed) in STATES {
-            let takes_part = |cell: &Cell| match cell.peer {
-                TOKIO if REGISTERING.contains(&workload) => {
-                    [armed, unarmed].contains(&cell.variant)
-                }
-                BARE => cell.variant == armed && ["io", "rpc"].contains(&workload),
-                _ => cell.variant == armed,
-            };
-            turns.push(turn_of(
-                |cell| cell.workload == workload && takes_part(cell),
-                lasting,
-            ));
-        }
-    }
-    turns
+/// Returns this crate and the timers that it replaces.
+fn compatible() -> Vec<PeerKind> {
+    let mut peers = usual();
+    peers.retain(|peer| peer.name().starts_with("tokio"));
+    peers
+}
+
+/// Returns a job for each peer.
+fn each(peers: &[PeerKind], task: &Task) -> Turn {
+    let names = peers.iter().map(|peer| peer.name());
+    names.map(|peer| job(peer, task.clone())).collect()
+}
+
+fn job(peer: &str, task: Task) -> Job {
+    let peer = peer.to_owned();
+    Job { peer, task }
+}
+
+fn firing(scene: fire::Scene, sleeps: u64) -> Task {
+    Task::Fire { scene, sleeps }
 }
 
 /// Returns the jobs of the screen for memory and lateness.
-fn scenes() -> Vec<Vec<Job>> {
-    let saturated = |scene, (workers, tasks, length)| {
-        each(|peer| short(scene, peer, workers, (tasks, length), 0))
-    };
+fn scenes() -> Vec<Turn> {
     let [one, two] = REQUIRED;
-    vec![
-        each(|peer| Job::Memory {
-            peer,
-            sleeps: WAITING,
-        }),
-        each(|peer| Job::Lateness {
-            scene: lateness::Scene::Idle,
-            peer,
-        }),
-        saturated(Scene::Service, two),
-        saturated(Scene::Sleeps, one),
-        each(|peer| Job::Fire {
-            peer,
-            scene: fire::Scene::Storm,
-            sleeps: FIRED,
-        }),
+    [
+        Task::Memory { sleeps: WAITING },
+        Task::Lateness(lateness::Scene::Idle),
+        saturated(Scene::Service, two, 0),
+        saturated(Scene::Sleeps, one, 0),
+        firing(fire::Scene::Storm, FIRED),
     ]
+    .map(|task| each(&usual(), &task))
+    .into()
 }
 
-/// Returns all jobs of a round. Only some rounds have the jobs that take very long.
-fn all(round: u32, lasting: Duration, has_room: bool) -> Vec<Vec<Job>> {
-    let third = round.is_multiple_of(3);
+/// Returns all jobs of a round.
+fn all(most: u64, lasting: Duration) -> Vec<Turn> {
     let select = |cell: &Cell| {
-        ALL.contains(&cell.workload)
+        let with_elements = ["insert_remove", "replace"].contains(&cell.workload);
+        (with_elements || COMPARED.contains(&cell.workload))
             && !["100k", "x16", "x16 armed", "x64", "x64 armed"].contains(&cell.variant)
     };
     let mut turns = operations(select, lasting);
-    let most = if third && has_room {
-        10_000_000
-    } else {
-        1_000_000
+    let beside = |armed| Task::Pending {
+        armed,
+        most,
+        lasting,
     };
-    for armed in [false, true] {
-        turns.push(each(|peer| Job::Pending {
-            peer,
-            armed,
-            most,
-            lasting,
-        }));
-    }
+    let spread = firing(fire::Scene::Spread, FIRED);
+    turns.extend([beside(false), beside(true), spread].map(|task| each(&usual(), &task)));
     turns.extend(wakeups());
     turns.extend(scenes());
-    turns.push(each(|peer| Job::Fire {
-        peer,
-        scene: fire::Scene::Spread,
-        sleeps: FIRED,
-    }));
-    turns.push(vec![Job::Streams]);
+    turns.push(vec![job(OURS, Task::Streams)]);
     turns.extend(beside_idle());
-    if third {
-        turns.push(each(Job::Growth));
-        let others = PeerKind::value_variants()
-            .iter()
-            .filter(|peer| !PeerKind::ALL.contains(peer));
-        let job = |scene| move |&peer| Job::Lateness { scene, peer };
-        turns.push(others.map(job(lateness::Scene::Idle)).collect());
-        let peers = PeerKind::value_variants().iter();
-        turns.push(peers.map(job(lateness::Scene::Busy)).collect());
-    }
     turns
 }
 
 /// Returns the jobs for the required lateness on a saturated runtime, beside several numbers of
 /// idle timers. [`scenes`] has the job for one worker without idle timers. Also returns jobs for
-/// the lateness of a queue, of 30,000 and of 10,000 sleeps a second, and of a crowd.
-fn beside_idle() -> Vec<Vec<Job>> {
-    let turn = |scene, (workers, tasks, length), count| -> Vec<Job> {
-        let peers = [PeerKind::TokioWheel, PeerKind::Tokio];
-        peers
-            .map(|peer| short(scene, peer, workers, (tasks, length), count))
-            .into()
-    };
+/// the lateness of 30,000 and of 10,000 sleeps a second, and of a crowd.
+fn beside_idle() -> Vec<Turn> {
     let [one, two] = REQUIRED;
-    let mut turns = vec![
-        turn(Scene::Sleeps, two, 0),
-        turn(Scene::Queue, one, 300_000),
-        turn(Scene::Steady, two, 0),
+    let mut tasks = vec![
+        saturated(Scene::Sleeps, two, 0),
+        saturated(Scene::Steady, two, 0),
     ];
-    for load in [one, two] {
-        turns.extend([10_000, 300_000, 1_000_000].map(|idle| turn(Scene::Sleeps, load, idle)));
+    for ready in [one, two] {
+        let beside = |idle| saturated(Scene::Sleeps, ready, idle);
+        tasks.extend([10_000, 300_000, 1_000_000].map(beside));
     }
     for workers in [0, 2] {
-        turns.push(turn(Scene::Sustained, (workers, 200, 100), 10_000));
-        turns.push(turn(Scene::Crowd, (workers, 300, 100), 20_000));
+        tasks.push(saturated(Scene::Sustained, (workers, 200, 100), 10_000));
+        tasks.push(saturated(Scene::Crowd, (workers, 300, 100), 20_000));
     }
-    turns
+    tasks.iter().map(|task| each(&compatible(), task)).collect()
 }
 
 /// Returns a short sample of a saturated runtime.
-fn short(scene: Scene, peer: PeerKind, workers: usize, tasks: (usize, u64), count: u64) -> Job {
-    let lasting = if scene == Scene::Sustained {
-        SUSTAINED
-    } else {
-        SHORT
+fn saturated(scene: Scene, ready: Ready, count: u64) -> Task {
+    let lasting = match scene {
+        Scene::Sustained => SUSTAINED,
+        _ => SHORT,
     };
-    let load = load(scene, workers, tasks, count, lasting);
-    Job::Saturated {
-        sample: Sample { scene, peer, load },
-        detailed: false,
-    }
+    Task::Saturated(load(scene, ready, count, lasting))
 }
 
-/// Returns a load. `count` is the number of sleeping tasks of scenes that have them, and of idle
-/// timers otherwise.
-fn load(
+/// Returns a load of tasks that wake themselves.
+pub(crate) fn load(
     scene: Scene,
-    workers: usize,
-    (tasks, length): (usize, u64),
+    (workers, tasks, length): Ready,
     count: u64,
     lasting: Duration,
 ) -> Load {
-    let (idle, sleepers) = if scene.has_sleepers() {
-        (0, count)
-    } else {
-        (count, 0)
-    };
-    let length = Duration::from_micros(length);
     Load {
+        scene,
         workers,
         tasks,
-        length,
+        length: Duration::from_micros(length),
         channels: false,
-        idle,
-        sleepers,
+        count,
         lasting,
     }
 }
@@ -259,15 +201,15 @@ fn load(
 /// The operations to measure.
 #[derive(clap::Args)]
 pub(crate) struct Ops {
-    /// Measures only these workloads, separated by commas. By default, measures all except
-    /// read_limits, touch, insert_remove, replace and drain, which need seconds to begin.
+    /// Measures only these workloads, separated by commas. By default, measures all except touch,
+    /// insert_remove, replace and drain, which need seconds to begin.
     #[arg(long, value_delimiter = ',', value_parser = WORKLOADS)]
     workload: Vec<String>,
-    /// Measures only these variants, separated by commas.
-    #[arg(long, value_delimiter = ',', value_parser = VARIANTS)]
+    /// Measures only these variants, separated by commas: solo, x1, x2, x4, x8, x16, x64, also
+    /// "solo armed" and so on; 100k, 1M, "100k x2", "1M x2".
+    #[arg(long, value_delimiter = ',')]
     variant: Vec<String>,
-    /// Measures only these peers, separated by commas. Leaves out the workloads without a timer,
-    /// except for `io` of this crate.
+    /// Measures only these peers, separated by commas, and the workloads without a timer.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
     /// How long one sample should last.
@@ -276,22 +218,17 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    pub(crate) fn ops(&self) -> Vec<Vec<Job>> {
-        let selects = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
-        let has_peer = |cell: &Cell| {
-            // The report subtracts the cost of `io` without a timer from this crate's cost.
-            let of_io = |peer: &PeerKind| {
-                cell.peer == BARE && cell.workload == "io" && is_floored("io", peer.name())
-            };
-            let is_cells = |peer: &PeerKind| peer.name() == cell.peer;
-            self.peer.is_empty() || self.peer.iter().any(|peer| is_cells(peer) || of_io(peer))
-        };
+    pub(crate) fn turns(&self) -> Vec<Turn> {
         let select = |cell: &Cell| {
-            let is_default = !self.workload.is_empty() || QUICK.contains(&cell.workload);
-            is_default
-                && selects(&self.workload, cell.workload)
-                && selects(&self.variant, cell.variant)
-                && has_peer(cell)
+            let of_workload = match &self.workload[..] {
+                [] => !SLOW.contains(&cell.workload),
+                workloads => workloads.iter().any(|name| name == cell.workload),
+            };
+            of_workload
+                && (self.variant.is_empty() || self.variant.iter().any(|v| v == cell.variant))
+                && (self.peer.is_empty()
+                    || cell.peer == BARE
+                    || self.peer.iter().any(|peer| peer.name() == cell.peer))
         };
         operations(select, Duration::from_millis(self.millis))
     }
@@ -309,84 +246,43 @@ pub(crate) struct Sleeps {
 }
 
 impl Sleeps {
-    /// Returns the jobs of `fire`: busy, alone, and with few sleeps.
-    pub(crate) fn fire(&self) -> Vec<Vec<Job>> {
-        let scenes = [
-            (fire::Scene::SpreadBusy, FIRED),
-            (fire::Scene::Spread, FIRED),
-            (fire::Scene::Spread, FEW),
+    /// Returns the jobs of scenes in which sleeps fire.
+    pub(crate) fn fire(&self, scenes: &[fire::Scene]) -> Vec<Turn> {
+        let sleeps = self.sleeps.unwrap_or(FIRED);
+        let turn = |&scene| self.each(&usual(), &firing(scene, sleeps));
+        scenes.iter().map(turn).collect()
+    }
+
+    pub(crate) fn lateness(&self) -> Vec<Turn> {
+        let more = [
+            PeerKind::TokioWheelHigh,
+            PeerKind::TokioHrtime,
+            PeerKind::Thread,
         ];
-        // With a number from the command line, the second scene and the third are equal.
-        let scenes = if self.sleeps.is_none() {
-            &scenes[..]
-        } else {
-            &scenes[..2]
-        };
-        scenes
-            .iter()
-            .map(|&(scene, default)| self.firing(scene, default))
-            .collect()
-    }
-
-    pub(crate) fn storm(&self) -> Vec<Vec<Job>> {
-        vec![self.firing(fire::Scene::Storm, FIRED)]
-    }
-
-    fn firing(&self, scene: fire::Scene, default: u64) -> Vec<Job> {
-        let sleeps = self.sleeps.unwrap_or(default);
-        self.each(&PeerKind::ALL, |peer| Job::Fire {
-            peer,
-            scene,
-            sleeps,
-        })
-    }
-
-    pub(crate) fn lateness(&self) -> Vec<Vec<Job>> {
-        let turn = |&scene: &lateness::Scene| {
-            let mut turn = self.each(PeerKind::value_variants(), |peer| Job::Lateness {
-                scene,
-                peer,
-            });
-            turn.retain(|job| matches!(*job, Job::Lateness { scene, peer } if scene.can(peer)));
-            turn
-        };
+        let peers = [usual(), more.into()].concat();
+        let turn = |&scene| self.each(&peers, &Task::Lateness(scene));
         lateness::Scene::value_variants().iter().map(turn).collect()
     }
 
-    pub(crate) fn memory(&self) -> Vec<Vec<Job>> {
+    pub(crate) fn memory(&self) -> Vec<Turn> {
         let sleeps = self.sleeps.unwrap_or(WAITING);
-        let mut turns = vec![self.each(&PeerKind::ALL, |peer| Job::Memory { peer, sleeps })];
-        if self.peer.is_empty() || self.peer.contains(&PeerKind::TokioWheel) {
-            turns.push(vec![Job::Streams]);
-        }
-        turns
-    }
-
-    /// No other peer schedules tasks, so the other peers spawn them.
-    pub(crate) fn scheduled(&self) -> Vec<Vec<Job>> {
-        let tasks = self.sleeps.unwrap_or(WAITING);
-        let default = [PeerKind::TokioWheel, PeerKind::Tokio];
-        let spawned = self.each(&default, |peer| Job::Waiting {
-            spawned: Some(peer),
-            tasks,
-        });
+        let streams = self.each(&[PeerKind::TokioWheel], &Task::Streams);
+        let streams = streams.into_iter().filter(|job| job.peer == OURS);
         vec![
-            vec![Job::Waiting {
-                spawned: None,
-                tasks,
-            }],
-            spawned,
+            self.each(&usual(), &Task::Memory { sleeps }),
+            streams.collect(),
         ]
     }
 
-    /// Returns a job for each peer.
-    fn each(&self, default: &[PeerKind], job: impl Fn(PeerKind) -> Job) -> Vec<Job> {
-        let peers = if self.peer.is_empty() {
-            default
-        } else {
-            &self.peer
-        };
-        peers.iter().copied().map(job).collect()
+    /// No other peer schedules tasks, so the other peers spawn them.
+    pub(crate) fn scheduled(&self) -> Vec<Turn> {
+        let tasks = self.sleeps.unwrap_or(WAITING);
+        let spawned = self.each(&compatible(), &Task::Spawned { tasks });
+        vec![vec![job(OURS, Task::Scheduled { tasks })], spawned]
+    }
+
+    fn each(&self, default: &[PeerKind], task: &Task) -> Turn {
+        each(or(&self.peer, default), task)
     }
 }
 
@@ -428,49 +324,37 @@ pub(crate) struct Saturated {
     /// How many sleeps of `crowd` have one deadline, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [20_000])]
     crowd: Vec<u64>,
-    /// The peers, separated by commas. Only tokio_wheel and tokio have a queue.
-    #[arg(long, value_delimiter = ',', default_values = ["tokio_wheel", "tokio"])]
+    /// The peers, separated by commas: by default tokio_wheel, tokio, and tokio_alt if it was built.
+    #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
 }
 
 impl Saturated {
-    pub(crate) fn saturated(&self) -> anyhow::Result<Vec<Vec<Job>>> {
+    pub(crate) fn turns(&self) -> anyhow::Result<Vec<Turn>> {
         let seconds = (self.seconds.map(Duration::try_from_secs_f64)).transpose()?;
         let seconds = seconds.or(self.quick.then_some(SATURATED_QUICK));
-        let asked: Vec<_> = self
-            .tasks
-            .iter()
+        let asked: Vec<_> = (self.tasks.iter())
             .map(|&tasks| (tasks, self.length))
             .collect();
-        let mut turns = Vec::new();
+        let (compatible, mut turns) = (compatible(), Vec::new());
         for &scene in &self.scene {
             let (loads, counts, lasting) = match scene {
                 // A service is a load of its own.
                 Scene::Service => (&[(0, 0)][..], &self.idle, LASTING),
-                Scene::Sustained => (&SUSTAINED_LOADS[..], &self.rate, SUSTAINED),
-                Scene::Crowd => (&CROWD_LOADS[..], &self.crowd, CROWD),
-                _ => (&LOADS[..], &self.idle, LASTING),
-            };
-            let loads = match &asked[..] {
-                asked if scene != Scene::Service && !asked.is_empty() => asked,
-                _ => loads,
+                Scene::Sustained => (or(&asked, &SUSTAINED_LOADS), &self.rate, SUSTAINED),
+                Scene::Crowd => (or(&asked, &CROWD_LOADS), &self.crowd, LASTING),
+                _ => (or(&asked, &LOADS), &self.idle, LASTING),
             };
             for &workers in &self.workers {
-                for &tasks in loads {
+                for &(tasks, length) in loads {
                     for &count in counts {
                         let lasting = seconds.unwrap_or(lasting);
-                        let load = load(scene, workers, tasks, count, lasting);
                         let load = Load {
                             channels: self.channels,
-                            ..load
+                            ..load(scene, (workers, tasks, length), count, lasting)
                         };
-                        let peers = self.peer.iter().copied().filter(|&peer| scene.can(peer));
-                        let sample = |peer| Sample { scene, peer, load };
-                        let job = |peer| Job::Saturated {
-                            sample: sample(peer),
-                            detailed: true,
-                        };
-                        turns.push(peers.map(job).collect());
+                        let task = Task::Saturated(load);
+                        turns.push(each(or(&self.peer, &compatible), &task));
                     }
                 }
             }
@@ -479,45 +363,40 @@ impl Saturated {
     }
 }
 
+/// Returns a list, or another one if the list is empty.
+fn or<'a, T>(list: &'a [T], default: &'a [T]) -> &'a [T] {
+    if list.is_empty() { default } else { list }
+}
+
 /// Returns the jobs of a driver's wake-up. One turn has shards that hold sleeps, the other turn has
 /// empty shards. Each turn has all numbers of shards.
-pub(crate) fn wakeups() -> Vec<Vec<Job>> {
+pub(crate) fn wakeups() -> Vec<Turn> {
     let turn = |held| {
-        let shards = wakeup::SHARDS.into_iter().map(Some).chain([None]);
-        shards
-            .map(move |shards| Job::Wakeup { shards, held })
-            .collect()
+        let task = |shards| job(OURS, Task::Wakeup { shards, held });
+        wakeup::SHARDS.map(task).into()
     };
     [false, true].map(turn).into()
 }
 
 /// Returns a turn for each variant of each workload, with all peers that have the workload. The
 /// floor takes a turn if the report compares one of the peers to the floor.
-fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Vec<Job>> {
-    let mut turns = Vec::new();
-    for workload in WORKLOADS {
-        for variant in VARIANTS {
-            let of_turn = |cell: &Cell| (cell.workload, cell.variant) == (workload, variant);
-            let mut turn = turn_of(|cell| of_turn(cell) && select(cell), lasting);
-            let is_floored = |job: &Job| matches!(job, Job::Operation { peer, .. } if is_floored(workload, peer));
-            let floored = turn.iter().any(is_floored);
-            turn.extend(floored.then_some(Job::Floor { lasting }));
-            turns.push(turn);
+fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Turn> {
+    let mut cells = cells();
+    cells.retain(|cell| select(cell) && (cell.peer != TokioAlt::NAME || alternative().is_some()));
+    let mut turns: BTreeMap<_, Turn> = BTreeMap::new();
+    for cell in &cells {
+        let workload = WORKLOADS.iter().position(|&name| name == cell.workload);
+        let variant = cells.iter().position(|other| other.variant == cell.variant);
+        let turn = turns.entry((workload, variant)).or_default();
+        if is_floored(cell.workload, cell.peer) {
+            turn.push(job(BARE, Task::Floor { lasting }));
         }
+        let task = Task::Operation {
+            workload: cell.workload.to_owned(),
+            variant: cell.variant.to_owned(),
+            lasting,
+        };
+        turn.push(job(cell.peer, task));
     }
-    turns.retain(|turn| !turn.is_empty());
-    turns
-}
-
-/// Returns the turn of the selected cells. The workload without a timer comes last.
-fn turn_of(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Job> {
-    let mut cells: Vec<_> = cells().into_iter().filter(select).collect();
-    cells.sort_by_key(|cell| cell.peer == BARE);
-    let job = |cell: &Cell| Job::Operation {
-        workload: cell.workload.to_owned(),
-        variant: cell.variant.to_owned(),
-        peer: cell.peer.to_owned(),
-        lasting,
-    };
-    cells.iter().map(job).collect()
+    turns.into_values().collect()
 }

@@ -3,10 +3,10 @@
 use std::{fs, thread, time::Duration};
 
 use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, process::Process};
-use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::lab;
 
-/// The share of the cores' time that other programs may take before the figures suffer.
+/// The share of the cores' time that other programs and the host of a virtual machine may take before
+/// the figures suffer.
 const QUIET: f64 = 0.05;
 
 /// How long to observe the machine before the first job.
@@ -24,30 +24,12 @@ pub(crate) fn name() -> String {
     )
 }
 
-/// The shares of the cores' time that this program did not get.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Busy {
-    /// The share that other processes used.
-    pub(crate) others: f64,
-    /// The share that the host of a virtual machine used.
-    pub(crate) stolen: f64,
-}
-
-impl Busy {
-    /// Returns whether the shares are too high for good figures.
-    pub(crate) fn disturbs(self) -> bool {
-        self.others + self.stolen > QUIET
-    }
-}
-
 /// Counts of ticks, over the cores that this process may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ticks {
     total: u64,
-    /// The ticks in which any process ran.
-    ran: u64,
-    /// The ticks in which the host ran something else.
-    stolen: u64,
+    /// The ticks in which a process ran, or in which the host ran something else.
+    used: u64,
     /// The ticks in which this process ran, or a child process that it has waited for.
     own: u64,
 }
@@ -64,51 +46,43 @@ impl Ticks {
         let stats = KernelStats::current().ok()?;
         for core in lab::cores() {
             let cpu = stats.cpu_time.get(core)?;
-            let ran = cpu.user + cpu.nice + cpu.system;
-            let waited = cpu.idle + cpu.iowait? + cpu.irq? + cpu.softirq?;
-            ticks.ran += ran;
-            ticks.stolen += cpu.steal?;
-            ticks.total += ran + waited + cpu.steal?;
+            let used = cpu.user + cpu.nice + cpu.system + cpu.steal?;
+            ticks.used += used;
+            ticks.total += used + cpu.idle + cpu.iowait? + cpu.irq? + cpu.softirq?;
         }
         Some(ticks)
     }
 
-    /// Returns what other programs took since an earlier reading, or `None` if no tick has passed.
-    pub(crate) fn since(self, before: Self) -> Option<Busy> {
+    /// Returns the share of the time that others took since an earlier reading, or `None` if no tick
+    /// has passed.
+    pub(crate) fn since(self, before: Self) -> Option<f64> {
         let total = self.total.saturating_sub(before.total);
         let own = self.own.saturating_sub(before.own);
-        let others = self.ran.saturating_sub(before.ran).saturating_sub(own);
-        let share = |ticks| ticks as f64 / total as f64;
-        (total > 0).then(|| Busy {
-            others: share(others),
-            stolen: share(self.stolen.saturating_sub(before.stolen)),
-        })
+        let used = self.used.saturating_sub(before.used);
+        (total > 0).then(|| used.saturating_sub(own) as f64 / total as f64)
     }
 }
 
 /// Returns how busy other programs are before the first job.
-pub(crate) fn look() -> Option<Busy> {
+pub(crate) fn look() -> Option<f64> {
     let before = Ticks::read()?;
     thread::sleep(LOOK);
     Ticks::read()?.since(before)
 }
 
-/// Describes the shares of the cores' time in words.
-pub(crate) fn describe(busy: Busy) -> String {
-    format!(
-        "other processes took {:.0}% of the cores' time and the host {:.0}%",
-        busy.others * 100.0,
-        busy.stolen * 100.0,
-    )
-}
-
-/// Describes a duration of `millis` milliseconds in words.
-pub(crate) fn time(millis: f64) -> String {
-    let seconds = (millis / 1e3).round() as u64;
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+/// Says whether a machine is quiet on which others take this share of the cores' time.
+pub(crate) fn describe(busy: f64) -> String {
+    let took = format!(
+        "other processes and the host took {:.0}% of the cores' time",
+        busy * 100.0
+    );
+    if busy <= QUIET {
+        return format!("A quiet machine: {took}.");
     }
+    format!(
+        "WARNING, a busy machine: {took}.\n\
+         Figures are too high and intervals too wide. End other programs and run this again."
+    )
 }
 
 #[cfg(test)]
@@ -117,21 +91,11 @@ mod tests {
 
     #[test]
     fn what_this_program_uses_is_not_the_others() {
-        let before = Ticks {
-            total: 1_000,
-            ran: 100,
-            stolen: 0,
-            own: 50,
-        };
-        let after = Ticks {
-            total: 2_000,
-            ran: 500,
-            stolen: 20,
-            own: 410,
-        };
+        let ticks = |total, used, own| Ticks { total, used, own };
+        let (before, after) = (ticks(1_000, 100, 50), ticks(2_000, 520, 410));
         let busy = after.since(before).expect("a thousand ticks");
-        assert_eq!((busy.others, busy.stolen), (0.04, 0.02));
-        assert!(busy.disturbs());
+        assert_eq!(busy, 0.06);
+        assert!(describe(busy).contains("WARNING") && !describe(0.04).contains("WARNING"));
         assert_eq!(before.since(before), None);
         assert!(Ticks::read().expect("tests run on Linux").total > 0);
     }

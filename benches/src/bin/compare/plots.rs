@@ -5,9 +5,8 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 use indicatif::HumanCount;
 use tokio_wheel_benches::{
-    lateness::Scene,
-    plot::{self, Axis, Chart, Curve, Mark, row, title},
-    stats::number,
+    peer::{Peer as _, TokioAlt},
+    plot::{Axis, Chart, Curve, Mark, title},
 };
 
 use crate::{
@@ -15,19 +14,16 @@ use crate::{
     report::{Measured, OURS, Section, Series, TOKIO},
 };
 
-/// The operations to draw: the workload, its armed variants, its unarmed variant, and its name in
-/// the plot. The variant `x1` of one thread is armed too.
-const OPERATIONS: [(&str, &[&str], &str, &str); 10] = [
-    ("churn", &["solo armed", "x1"], "solo", "churn, one thread"),
-    ("churn", &["x2 armed"], "x2", "churn, two threads"),
-    ("io", &["solo armed", "x1"], "solo", "io, one thread"),
-    ("io", &["x2 armed"], "x2", "io, two threads"),
-    ("ready", &["solo armed", "x1"], "solo", "ready, one thread"),
-    ("ready", &["x2 armed"], "x2", "ready, two threads"),
-    ("reset", &["solo armed", "x1"], "solo", "reset, one thread"),
-    ("reset", &["x2 armed"], "x2", "reset, two threads"),
-    ("rpc", &["solo armed"], "solo", "rpc, one thread"),
-    ("rpc", &["x2 armed"], "x2", "rpc, two threads"),
+/// The curves: a timer, whether it is armed, and what to add to its name. The state makes a
+/// difference for `tokio::time` only.
+const CURVES: [(&str, bool, &str); 7] = [
+    (OURS, true, ""),
+    (TOKIO, true, ", armed"),
+    (TOKIO, false, ", unarmed"),
+    (TokioAlt::NAME, true, ""),
+    ("pingora", true, ""),
+    ("futures_timer", true, ""),
+    ("async_io", true, ""),
 ];
 
 /// Explains the states.
@@ -37,61 +33,8 @@ const STATES: &str =
 /// Draws all plots into a folder.
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    per_operation(measured, &folder.join("cost-per-operation.svg"))?;
     by_pending(measured, &folder.join("cost-by-pending.svg"))?;
-    by_threads(measured, &folder.join("cost-by-threads.svg"))?;
-    let title = "Memory per pending sleep, in bytes: future and entry";
-    memory(measured, "memory", title, &folder.join("memory.svg"))?;
-    let title = "MB kept of 3,600,000 sleeps of an hour each, all of them dropped";
-    memory(measured, "growth", title, &folder.join("growth.svg"))?;
-    for (scene, file) in [
-        (Scene::Idle, "lateness-idle.svg"),
-        (Scene::Busy, "lateness-busy.svg"),
-    ] {
-        let curves = measured
-            .lateness
-            .iter()
-            .filter(|curve| curve.scene == scene);
-        let curves: Vec<_> = curves.map(|curve| (curve.peer, &curve.late)).collect();
-        plot::lateness(&folder.join(file), scene, &curves)?;
-    }
-    Ok(())
-}
-
-fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
-    let is_measured = |workload, variant: &str| {
-        let figure = measured.find((Section::Operations, workload, variant), OURS);
-        figure.is_some()
-    };
-    let operations: Vec<_> = (OPERATIONS.iter())
-        .filter(|(workload, armed, unarmed, _)| {
-            let mut variants = armed.iter().chain([unarmed]);
-            variants.any(|variant| is_measured(workload, variant))
-        })
-        .collect();
-    let mut curves = curves(measured, Section::Operations, |series| {
-        let (workload, variant) = (&*series.row.workload, &*series.row.variant);
-        let place = operations.iter().position(|(known, armed, unarmed, _)| {
-            workload == *known && (armed.contains(&variant) || variant == *unarmed)
-        })?;
-        let is_armed = operations[place].1.contains(&variant);
-        Some((is_armed, row(place), series.median()))
-    });
-    // The first operation is drawn at the top.
-    for (y, x) in curves.iter_mut().flat_map(|curve| &mut curve.points) {
-        std::mem::swap(y, x);
-    }
-    let xs = (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(x, _)| x));
-    let names: Vec<_> = (operations.iter().map(|(.., name)| (*name).to_owned())).collect();
-    Chart {
-        caption: "Cost per operation and thread",
-        note: &format!("{STATES} no timer: the workload alone."),
-        x: Axis::decades("ns per operation (logarithmic)", span(xs), count),
-        y: Axis::rows(&names),
-        mark: Mark::Dots,
-        curves: &curves,
-    }
-    .draw(path)
+    by_threads(measured, &folder.join("cost-by-threads.svg"))
 }
 
 fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
@@ -117,19 +60,14 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
 
 fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
     let curves = curves(measured, Section::Operations, |series| {
-        let variant = series.row.variant.strip_suffix(" armed");
-        let threads = match variant.unwrap_or(&series.row.variant) {
-            _ if series.row.workload != "churn" => return None,
+        let armed = series.row.variant.strip_suffix(" armed");
+        let threads = match armed.unwrap_or(&series.row.variant) {
+            // One of the two workers of x1 is idle.
+            variant if series.row.workload != "churn" || variant == "x1" => return None,
             "solo" => 1.0,
-            // It has two workers, of which one is idle.
-            "x1" => return None,
-            threads => threads
-                .strip_prefix('x')?
-                .parse()
-                .ok()
-                .filter(|&n| n <= 8.0)?,
+            variant => variant.strip_prefix('x')?.parse().ok()?,
         };
-        Some((variant.is_some(), threads, series.median()))
+        (threads <= 8.0).then(|| (armed.is_some(), threads, series.median()))
     });
     let marks = [1.0, 2.0, 4.0, 8.0].map(|threads| (threads, threads.to_string()));
     lines(
@@ -144,111 +82,43 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
     )
 }
 
-fn count(value: f64) -> String {
-    HumanCount(value as u64).to_string()
-}
-
 /// Draws the cost of churn over a logarithmic axis.
 fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
-    let ys = (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(_, y)| y));
+    let ys = || (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(_, y)| y));
+    let low = ys().fold(f64::INFINITY, f64::min);
+    let high = ys().fold(0.0, f64::max);
+    let count = |value| HumanCount(value as u64).to_string();
     Chart {
         caption,
         note: STATES,
         x,
-        y: Axis::decades("ns per operation (logarithmic)", span(ys), count),
+        y: Axis::decades("ns per operation (logarithmic)", (low, high), count),
         mark: Mark::DottedLine,
         curves,
     }
     .draw(path)
 }
 
-/// Draws one row of the memory as bars.
-fn memory(measured: &Measured, workload: &str, caption: &str, path: &Path) -> Result<()> {
-    let series = measured.section(Section::Memory);
-    let bars = series.filter(|series| series.row.workload == workload);
-    let bars: Vec<_> = bars
-        .map(|series| (&*series.peer, series.median()))
-        .collect();
-    let curves: Vec<_> = (bars.iter().enumerate())
-        .map(|(i, &(timer, value))| Curve {
-            name: timer.to_owned(),
-            faint: false,
-            ours: timer == OURS,
-            points: vec![(value, row(i))],
-        })
-        .collect();
-    let names: Vec<_> = (bars.iter())
-        .map(|&(timer, value)| format!("{}: {}", title(timer), number(value)))
-        .collect();
-    let (_, most) = span(bars.iter().map(|&(_, value)| value));
-    Chart {
-        caption,
-        note: "Less is better.",
-        x: Axis::linear("", (0.0, most * 1.05), Vec::new()),
-        y: Axis::rows(&names),
-        mark: Mark::Bars,
-        curves: &curves,
-    }
-    .draw(path)
-}
-
-/// Returns a curve for each timer that has a point in a section. `point` returns whether a figure
-/// is armed, its place and its value. `tokio::time` has a curve for each state. The state makes no
-/// difference to other timers. Their curves show the first figure of a place, and prefer an armed
-/// figure.
+/// Returns the [`CURVES`] that have a point in a section. `point` returns whether a figure is armed,
+/// its place and its value.
 fn curves(
     measured: &Measured,
     section: Section,
     point: impl Fn(&Series) -> Option<(bool, f64, f64)>,
 ) -> Vec<Curve> {
-    let mut curves: Vec<Curve> = Vec::new();
-    for of_armed in [true, false] {
-        for series in measured.section(section) {
-            let Some((is_armed, place, value)) = point(series) else {
-                continue;
-            };
-            if is_armed != of_armed {
-                continue;
-            }
-            let is_tokio = series.peer == TOKIO;
-            let state = match (is_tokio, is_armed) {
-                (false, _) => "",
-                (true, true) => ", armed",
-                (true, false) => ", unarmed",
-            };
-            let name = format!("{}{state}", title(&series.peer));
-            let known = curves.iter().position(|curve| curve.name == name);
-            let curve = known.unwrap_or_else(|| {
-                curves.push(Curve {
-                    name,
-                    faint: is_tokio && !is_armed,
-                    ours: series.peer == OURS,
-                    points: Vec::new(),
-                });
-                curves.len() - 1
-            });
-            let points = &mut curves[curve].points;
-            if points.iter().all(|&(known, _)| known != place) {
-                points.push((place, value));
-            }
+    let curve = |(peer, armed, state): (&str, bool, &str)| {
+        let series = measured.section(section).filter(|one| one.peer == peer);
+        let points = series.filter_map(&point).filter(|point| point.0 == armed);
+        let mut points: Vec<_> = points.map(|(_, x, y)| (x, y)).collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Curve {
+            name: format!("{}{state}", title(peer)),
+            faint: !armed,
+            ours: peer == OURS,
+            points,
         }
-    }
-    // Armed `tokio::time` comes first, and unarmed `tokio::time` follows it.
-    curves.sort_by_key(|curve| {
-        let order = [OURS, "tokio::time, armed", "tokio::time, unarmed"];
-        let place = order.iter().position(|name| *name == curve.name);
-        place.unwrap_or(order.len())
-    });
-    for curve in &mut curves {
-        curve
-            .points
-            .sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    }
+    };
+    let mut curves: Vec<_> = CURVES.map(curve).into();
+    curves.retain(|curve| !curve.points.is_empty());
     curves
-}
-
-fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        (low.min(value), high.max(value))
-    })
 }

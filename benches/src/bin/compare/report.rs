@@ -3,18 +3,17 @@
 
 use std::{collections::BTreeMap, thread};
 
+use clap::ValueEnum;
 use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
-    late::Late,
-    lateness::Scene,
-    peer::{Bare, Peer, PeerKind, Tokio, TokioWheel},
+    peer::{Bare, Peer, Tokio, TokioWheel},
     stats::{Estimate, interval, median, number, print_table, range},
 };
 
 use crate::{
-    job::{FLOOR, Outcome},
-    machine::{self, Busy},
+    job::{FLOOR, Figures},
+    machine,
 };
 
 /// The crate of this workspace, the timer that it replaces, and no timer.
@@ -28,7 +27,7 @@ pub(crate) fn is_floored(workload: &str, peer: &str) -> bool {
 }
 
 /// The parts of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Section {
     Floor,
     Operations,
@@ -41,56 +40,49 @@ pub(crate) enum Section {
     Wakeups,
 }
 
-/// The sections, their titles, and notes on how to read their rows.
-const SECTIONS: [(Section, &str, &str); 9] = [
-    (
-        Section::Floor,
-        "the floor",
-        "In all: a clock read, two lock pairs, and a clone and drop of a task's waker.",
-    ),
-    (
-        Section::Operations,
-        "operations",
-        "solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
-         threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
-         pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements.",
-    ),
-    (
-        Section::Pending,
-        "beside pending sleeps",
-        "armed: an earlier timer is pending. Otherwise all pending sleeps expire later.",
-    ),
-    (
-        Section::Firing,
-        "sleeps fire",
-        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
-         a task yields in a loop. If a sleep was polled too late, the machine was too slow for the others.",
-    ),
-    (Section::Lateness, "lateness", ""),
-    (
-        Section::Saturated,
-        "lateness, saturated",
-        "The name says how many workers there are (0: a current-thread runtime), how many tasks are always\n\
-         ready, and how long one of their polls takes. The count of idle timers follows, or how many sleeps\n\
-         fire each second, or how many have one deadline. A sleep that is pending at the end counts with the\n\
-         lateness that it has reached. load: the share of the workers' time of these tasks.",
-    ),
-    (
-        Section::Memory,
-        "memory",
-        "A stream has five limits: two timeouts, an idle limit and two rates.",
-    ),
-    (
-        Section::Waiting,
-        "while nothing happens",
-        "By default 1,000,000 tasks are pending. CPU and context switches: of ten seconds.",
-    ),
-    (
-        Section::Wakeups,
-        "a wake-up of the driver",
-        "A wake-up fires one timer: CPU time of the process, with tokio's alarm and the task that sleeps.",
-    ),
-];
+impl Section {
+    /// Returns the title of the section, and a note on how to read its rows.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Floor => {
+                "the floor\n\
+                 In all: a clock read, two lock pairs, and a clone and drop of a task's waker."
+            }
+            Self::Operations => {
+                "operations\n\
+                 solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
+                 threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
+                 pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements."
+            }
+            Self::Pending => {
+                "beside pending sleeps\n\
+                 armed: an earlier timer is pending. Otherwise all pending sleeps expire later."
+            }
+            Self::Firing => {
+                "sleeps fire\n\
+                 fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
+                 a task yields in a loop. If a sleep was polled too late, the machine was too slow for the others."
+            }
+            Self::Lateness => "lateness",
+            Self::Saturated => {
+                "lateness, saturated\n\
+                 The name says how many workers there are (0: a current-thread runtime), how many tasks are always\n\
+                 ready, and how long one of their polls takes. The count of idle timers follows, or how many sleeps\n\
+                 fire each second, or how many have one deadline. A sleep that is pending at the end counts with the\n\
+                 lateness that it has reached. load: the share of the workers' time of these tasks."
+            }
+            Self::Memory => {
+                "memory\n\
+                 A stream has five limits: two timeouts, an idle limit and two rates."
+            }
+            Self::Waiting => "tasks that wait, by default 1,000,000",
+            Self::Wakeups => {
+                "a wake-up of the driver\n\
+                 A wake-up fires one timer: CPU time of the process, with tokio's alarm and the task that sleeps."
+            }
+        }
+    }
+}
 
 /// The name of a row of the table: section, workload, variant.
 pub(crate) type RowName<'a> = (Section, &'a str, &'a str);
@@ -118,14 +110,6 @@ impl Row {
         (self.section, &self.workload, &self.variant)
     }
 
-    pub(crate) fn read(self, peer: &str, value: f64) -> Reading {
-        Reading {
-            row: self,
-            peer: peer.to_owned(),
-            value,
-        }
-    }
-
     fn label(&self) -> String {
         let variant = self
             .variant
@@ -134,14 +118,6 @@ impl Row {
         let variant = variant.unwrap_or_else(|_| self.variant.clone());
         format!("{} {variant}", self.workload)
     }
-}
-
-/// One figure of one timer, measured once.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Reading {
-    row: Row,
-    peer: String,
-    value: f64,
 }
 
 /// A figure of one timer, in each round that measured it.
@@ -222,26 +198,17 @@ impl ByRound {
     }
 }
 
-/// How late sleeps woke, over all rounds.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Curve {
-    pub(crate) scene: Scene,
-    pub(crate) peer: PeerKind,
-    pub(crate) late: Late,
-}
-
 /// All figures of a run.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) machine: String,
     pub(crate) cores: usize,
     pub(crate) rounds: u32,
-    /// How long the run took.
-    pub(crate) seconds: Option<f64>,
-    /// How busy other programs were during the run.
-    pub(crate) busy: Option<Busy>,
+    /// How many seconds the run took.
+    pub(crate) seconds: f64,
+    /// The share of the cores' time that other programs took during the run.
+    pub(crate) busy: Option<f64>,
     pub(crate) series: Vec<Series>,
-    pub(crate) lateness: Vec<Curve>,
     /// The jobs that failed, and why.
     pub(crate) failed: Vec<String>,
 }
@@ -253,32 +220,24 @@ impl Measured {
             machine: machine::name(),
             cores: thread::available_parallelism().map_or(1, usize::from),
             rounds,
-            seconds: None,
+            seconds: 0.0,
             busy: None,
             series: Vec::new(),
-            lateness: Vec::new(),
             failed: Vec::new(),
         }
     }
 
-    /// Adds the results of a job.
-    pub(crate) fn add(&mut self, round: u32, outcome: Outcome) {
-        for Reading { row, peer, value } in outcome.readings {
+    /// Adds the figures of a peer.
+    pub(crate) fn add(&mut self, round: u32, peer: &str, figures: Figures) {
+        for (row, value) in figures {
             let mut known = self.series.iter_mut();
             match known.find(|series| series.row == row && series.peer == peer) {
                 Some(series) => series.samples.push((round, value)),
                 None => self.series.push(Series {
                     row,
-                    peer,
+                    peer: peer.to_owned(),
                     samples: vec![(round, value)],
                 }),
-            }
-        }
-        if let Some(curve) = outcome.late {
-            let mut known = self.lateness.iter_mut();
-            match known.find(|known| (known.scene, known.peer) == (curve.scene, curve.peer)) {
-                Some(known) => known.late += curve.late,
-                None => self.lateness.push(curve),
             }
         }
     }
@@ -318,7 +277,7 @@ impl Measured {
 /// Prints every row of figures. Each timer has a line with its interval, and its multiple of this
 /// crate's figure.
 pub(crate) fn print(measured: &Measured) {
-    for (section, title, note) in SECTIONS {
+    for &section in Section::value_variants() {
         let mut rows: Vec<&Row> = Vec::new();
         for series in measured.section(section) {
             if !rows.contains(&&series.row) {
@@ -328,7 +287,7 @@ pub(crate) fn print(measured: &Measured) {
         if rows.is_empty() {
             continue;
         }
-        println!("\n== {title}\n{note}");
+        println!("\n== {}", section.title());
         let mut lines = Vec::new();
         for row in rows {
             lines.push(vec![format!("{}, {}", row.label(), row.unit)]);
@@ -377,7 +336,7 @@ mod tests {
         let mut measured = Measured::new(1);
         for &(row, peer, values) in samples {
             for (round, &value) in (0..).zip(values) {
-                measured.add(round, vec![Row::new(row, "ns").read(peer, value)].into());
+                measured.add(round, peer, vec![(Row::new(row, "ns"), value)]);
             }
         }
         measured

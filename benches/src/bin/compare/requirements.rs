@@ -8,7 +8,7 @@ use tokio_wheel_benches::{
 
 use crate::{
     job::{FLOOR, floor_row, wakeup_workload},
-    report::{BARE, ByRound, Measured, OURS, RowName, Section, Series, TOKIO},
+    report::{BARE, ByRound, Measured, OURS, RowName, Section, TOKIO},
 };
 use Limit::{AtLeast, AtMost};
 
@@ -73,7 +73,7 @@ type Requirement = (
 #[derive(Clone, Copy)]
 struct Figures<'a>(&'a Measured);
 
-impl<'a> Figures<'a> {
+impl Figures<'_> {
     fn of(self, row: RowName<'_>, peer: &str) -> Option<ByRound> {
         Some(self.0.find(row, peer)?.by_round())
     }
@@ -102,36 +102,38 @@ impl<'a> Figures<'a> {
         per(row(shards), row("1"))
     }
 
-    /// Returns this crate's rows on a saturated runtime whose name is `figure` and what begins with
-    /// `of`, each with tokio's row.
-    fn saturated(self, figure: &str, of: &str) -> impl Iterator<Item = (&'a Series, &'a Series)> {
-        let name = format!("{figure} {of}");
-        self.0.section(Section::Saturated).filter_map(move |ours| {
-            let is_it = ours.row.workload.starts_with(&name) && ours.peer == OURS;
-            Some((ours, self.0.find(ours.row.name(), TOKIO)?)).filter(|_| is_it)
-        })
-    }
-
     /// Returns the highest lateness in milliseconds.
     fn most_late(self, figure: &str, of: &str) -> Option<Estimate> {
-        highest(self.saturated(figure, of).map(|(ours, _)| ours.estimate()))
+        self.highest(figure, of, |ours, _| ours)
     }
 
     /// Returns the highest multiple of tokio's lateness. Where tokio's lateness is less than `least`
     /// milliseconds, these count instead.
     fn most_late_share(self, figure: &str, of: &str, least: f64) -> Option<Estimate> {
-        let rows = self.saturated(figure, of);
-        highest(rows.filter_map(|(ours, tokio)| {
-            ours.by_round()
-                .per(&tokio.by_round().at_least(least))
-                .estimate()
-        }))
+        self.highest(figure, of, |ours, tokio| ours.per(&tokio.at_least(least)))
     }
 
     /// Returns the highest figure less tokio's figure.
     fn most_more(self, figure: &str, of: &str) -> Option<Estimate> {
-        let rows = self.saturated(figure, of);
-        highest(rows.filter_map(|(ours, tokio)| ours.by_round().less(&tokio.by_round()).estimate()))
+        self.highest(figure, of, |ours, tokio| ours.less(&tokio))
+    }
+
+    /// Combines this crate's and tokio's figures in each row on a saturated runtime whose name is
+    /// `figure` and what begins with `of`. Returns the highest result.
+    fn highest(
+        self,
+        figure: &str,
+        of: &str,
+        combine: impl Fn(ByRound, ByRound) -> ByRound,
+    ) -> Option<Estimate> {
+        let name = format!("{figure} {of}");
+        let ours = self.0.section(Section::Saturated);
+        let ours = ours.filter(|one| one.peer == OURS && one.row.workload.starts_with(&name));
+        ours.filter_map(|ours| {
+            let tokio = self.of(ours.row.name(), TOKIO)?;
+            combine(ours.by_round(), tokio).estimate()
+        })
+        .max_by(|one, other| one.median.total_cmp(&other.median))
     }
 }
 
@@ -141,10 +143,6 @@ fn per(figure: Option<ByRound>, other: Option<ByRound>) -> Option<Estimate> {
 
 fn less(figure: Option<ByRound>, other: Option<ByRound>) -> Option<ByRound> {
     Some(figure?.less(&other?))
-}
-
-fn highest(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate> {
-    estimates.max_by(|one, other| one.median.total_cmp(&other.median))
 }
 
 #[rustfmt::skip] // Formatted as a table.
@@ -197,8 +195,8 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(true, "64"), AtMost(2.0), None),
         ("wake-up, 1,024", "others empty, / 1 shard", f.wakeup(false, "1024"), AtMost(5.0), None),
         ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(true, "1024"), AtMost(5.0), None),
-        ("memory", "bytes per pending sleep", memory("memory", "per pending sleep").and_then(|bytes| bytes.estimate()), AtMost(74.0), Some(64.0)),
-        ("memory", "bytes per stream, all limits", memory("stream, all limits,", "beside its inner stream").and_then(|bytes| bytes.estimate()), AtMost(176.0), Some(128.0)),
+        ("memory", "bytes per pending sleep", memory("memory", "per pending sleep").and_then(|bytes| bytes.estimate()), AtMost(80.0), Some(76.0)),
+        ("memory", "bytes per stream, all limits", memory("stream, all limits,", "beside its inner stream").and_then(|bytes| bytes.estimate()), AtMost(200.0), None),
     ]
 }
 
@@ -244,38 +242,20 @@ pub(crate) fn print(measured: &Measured) {
 mod tests {
     use std::time::Duration;
 
-    use tokio_wheel_benches::{
-        peer::PeerKind,
-        saturated::{Load, Sample, Scene},
-    };
+    use tokio_wheel_benches::saturated::Scene;
 
     use super::*;
     use crate::{
-        job::{Job, saturated_workload},
-        jobs::REQUIRED,
+        job::{Job, Task, saturated_workload},
+        jobs::{REQUIRED, load},
         report::Row,
-    };
-
-    const LOAD: Load = Load {
-        workers: 2,
-        tasks: 2,
-        length: Duration::from_micros(10),
-        channels: false,
-        idle: 0,
-        sleepers: 10,
-        lasting: Duration::from_millis(300),
     };
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
-        let names = REQUIRED.map(|(workers, tasks, length)| {
-            let load = Load {
-                workers,
-                tasks,
-                length: Duration::from_micros(length),
-                ..LOAD
-            };
-            saturated_workload("worst", Scene::Sleeps, &load)
+        let names = REQUIRED.map(|ready| {
+            let load = load(Scene::Sleeps, ready, 0, Duration::ZERO);
+            saturated_workload("worst", load)
         });
         assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
     }
@@ -284,17 +264,13 @@ mod tests {
     fn the_scenes_have_the_required_figures() {
         let mut measured = Measured::new(1);
         for scene in [Scene::Sustained, Scene::Crowd] {
-            for peer in [PeerKind::TokioWheel, PeerKind::Tokio] {
-                let sample = Sample {
-                    scene,
-                    peer,
-                    load: LOAD,
+            for peer in [OURS, TOKIO] {
+                let load = load(scene, (2, 2, 10), 10, Duration::from_millis(300));
+                let job = Job {
+                    peer: peer.to_owned(),
+                    task: Task::Saturated(load),
                 };
-                let job = Job::Saturated {
-                    sample,
-                    detailed: false,
-                };
-                measured.add(0, job.run().expect("the job failed"));
+                measured.add(0, peer, job.run().expect("the job failed"));
             }
         }
         let required = requirements(&measured).into_iter();
@@ -309,7 +285,7 @@ mod tests {
         for (idle, ours, tokio) in [("0", 4.0, 1.0), ("1000", 9.0, 3.0)] {
             for (peer, ms) in [(OURS, ours), (TOKIO, tokio)] {
                 let row = Row::new((Section::Saturated, &workload, idle), "ms");
-                measured.add(0, vec![row.read(peer, ms)].into());
+                measured.add(0, peer, vec![(row, ms)]);
             }
         }
         let f = Figures(&measured);

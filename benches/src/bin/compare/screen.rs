@@ -1,55 +1,45 @@
 //! Prints the answer on one screen: what a program gains if it moves from `tokio::time` to this
 //! crate.
 
+use std::time::Duration;
+
+use indicatif::HumanDuration;
 use tokio_wheel_benches::{
     floor::PARTS,
-    stats::{Estimate, interval, number},
+    peer::{Peer as _, TokioAlt},
+    stats::{interval, number, print_table},
 };
 
 use crate::{
     job::{FLOOR, floor_row},
-    machine::{describe, time},
+    machine::describe,
     report::{BARE, Measured, OURS, RowName, Section, Series, TOKIO},
 };
 
 /// The columns: their titles, and the timers whose figures they show.
-const COLUMNS: [(&str, &str); 6] = [
+const COLUMNS: [(&str, &str); 7] = [
     ("wheel", OURS),
     ("armed", TOKIO),
     (UNARMED, TOKIO),
-    ("timeout", "pingora"),
-    ("timer", "futures_timer"),
-    ("io", "async_io"),
+    ("alt", TokioAlt::NAME),
+    ("pingora", "pingora"),
+    ("futures", "futures_timer"),
+    ("async-io", "async_io"),
 ];
 
 const UNARMED: &str = "unarmed";
 
-/// A row: its label, its name, its variant without an earlier timer if the state makes a difference,
-/// and the factor from its unit to the unit of the screen.
-type Line = (&'static str, RowName<'static>, Option<&'static str>, f64);
-
-/// Returns the rows of an operation for which the state makes a difference.
-const fn armed(workload: &'static str) -> [Line; 2] {
-    let [one, two] = same(workload);
-    [
-        (one.0, one.1, Some("solo"), 1.0),
-        (two.0, two.1, Some("x2"), 1.0),
-    ]
-}
+/// A row: its label, its name, and the factor from its unit to the unit of the screen.
+type Line = (&'static str, RowName<'static>, f64);
 
 /// Returns the rows of an operation on one worker and on two.
-const fn same(workload: &'static str) -> [Line; 2] {
+const fn operation(workload: &'static str) -> [Line; 2] {
+    const OPERATIONS: Section = Section::Operations;
     [
-        (
-            "one thread",
-            (Section::Operations, workload, "solo armed"),
-            None,
-            1.0,
-        ),
+        ("one thread", (OPERATIONS, workload, "solo armed"), 1.0),
         (
             "each of two threads",
-            (Section::Operations, workload, "x2 armed"),
-            None,
+            (OPERATIONS, workload, "x2 armed"),
             1.0,
         ),
     ]
@@ -62,165 +52,106 @@ type Block = (&'static str, &'static str, &'static [Line]);
 
 #[rustfmt::skip] // Formatted as a table.
 const BLOCKS: [Block; 10] = [
-    ("churn, ns", "a 30 s limit that is set and canceled, as around every read", &armed("churn")),
-    ("io, ns", "a 30 s timeout around a future that waits once", &armed("io")),
-    ("ready, ns", "a 30 s timeout around a future that is ready at once", &same("ready")),
-    ("reset, ns", "a pending limit that moves to 30 s from now, as after every message", &same("reset")),
-    ("rpc, ns", "a request to another task and its answer, under a 30 s timeout", &armed("rpc")),
+    ("churn, ns", "a 30 s limit that is set and canceled, as around every read", &operation("churn")),
+    ("io, ns", "a 30 s timeout around a future that waits once", &operation("io")),
+    ("ready, ns", "a 30 s timeout around a future that is ready at once", &operation("ready")),
+    ("reset, ns", "a pending limit that moves to 30 s from now, as after every message", &operation("reset")),
+    ("rpc, ns", "a request to another task and its answer, under a 30 s timeout", &operation("rpc")),
     ("memory, bytes", "a future and its entry in the timer, of 1,000,000 sleeps that wait", &[
-        ("per pending sleep", (Section::Memory, "memory", "per pending sleep"), None, 1.0),
+        ("per pending sleep", (Section::Memory, "memory", "per pending sleep"), 1.0),
     ]),
     ("lateness, idle, ms", "50 tasks sleep 1 to 100 ms again and again, and nothing else runs", &[
-        ("median", (Section::Lateness, IDLE, "median"), None, 1e-3),
-        ("99th percentile", (Section::Lateness, IDLE, "99%"), None, 1e-3),
+        ("median", (Section::Lateness, IDLE, "median"), 1e-3),
+        ("99th percentile", (Section::Lateness, IDLE, "99%"), 1e-3),
     ]),
     ("lateness, full load, ms", "2,000 tasks sleep 10 ms beside requests (rpc) that keep two workers busy", &[
-        ("median", (Section::Saturated, "p50 sleep, 2, rpc, idle", "0"), None, 1.0),
-        ("99th percentile", (Section::Saturated, "p99 sleep, 2, rpc, idle", "0"), None, 1.0),
+        ("median", (Section::Saturated, "p50 sleep, 2, rpc, idle", "0"), 1.0),
+        ("99th percentile", (Section::Saturated, "p99 sleep, 2, rpc, idle", "0"), 1.0),
     ]),
     ("lateness, saturated, ms", "a task sleeps 10 ms beside 50 tasks that are always ready, on one worker", &[
-        ("worst of about 100", (Section::Saturated, "worst sleep, 1, 50 x 100 us, idle", "0"), None, 1.0),
+        ("worst of about 100", (Section::Saturated, "worst sleep, 1, 50 x 100 us, idle", "0"), 1.0),
     ]),
     ("storm, ms", "200,000 sleeps expire at once, beside a task that always wants to run", &[
-        ("until all have woken", (Section::Firing, "storm", "drained"), None, 1.0),
-        ("that task's wait", (Section::Firing, "storm", "another task's wait"), None, 1e-3),
+        ("until all are joined", (Section::Firing, "storm", "joined"), 1.0),
+        ("that task's wait", (Section::Firing, "storm", "another task's wait"), 1e-3),
     ]),
 ];
 
-/// What the ratio of armed `tokio::time` to this crate shows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Verdict {
-    Gain,
-    Loss,
-    /// The interval contains 1.
-    NotShown,
-    /// There are fewer than six samples.
-    TooFew,
-}
-
-impl Verdict {
-    fn of(ratio: &Estimate) -> Self {
-        match ratio.interval {
-            None => Self::TooFew,
-            Some((low, _)) if low > 1.0 => Self::Gain,
-            Some((_, high)) if high < 1.0 => Self::Loss,
-            Some(_) => Self::NotShown,
-        }
-    }
-}
-
 /// Prints the screen.
 pub(crate) fn print(measured: &Measured) {
-    let mut verdicts = Vec::new();
-    let mut text = String::new();
+    print_machine(measured);
+    let is_measured = |peer| measured.series.iter().any(|series| series.peer == peer);
+    let columns: Vec<_> = (COLUMNS.into_iter())
+        .filter(|&(_, peer)| is_measured(peer))
+        .collect();
+    let titles = columns.iter().map(|&(title, _)| title);
+    let heading = ["", "armed tokio / wheel"].into_iter().chain(titles);
+    let mut rows = vec![heading.map(str::to_owned).collect()];
     for (title, about, lines) in BLOCKS {
-        let (mut rows, mut without) = (String::new(), Vec::new());
-        for &(label, row, unarmed, scale) in lines {
-            let (section, workload, _) = row;
-            let series = COLUMNS.map(|(state, peer)| match state {
-                UNARMED => measured.find((section, workload, unarmed?), peer),
-                _ => measured.find(row, peer),
+        let (caption, mut without) = (rows.len(), Vec::new());
+        for &(label, row, scale) in lines {
+            let (section, workload, variant) = row;
+            let figures = columns.iter().map(|&column| match column {
+                (UNARMED, peer) => {
+                    let unarmed = variant.strip_suffix(" armed")?;
+                    measured.find((section, workload, unarmed), peer)
+                }
+                (_, peer) => measured.find(row, peer),
             });
-            if series.iter().all(Option::is_none) {
+            if figures.clone().all(|series| series.is_none()) {
                 continue;
             }
-            without.extend(measured.find(row, BARE).map(|bare| number(bare.median())));
-            let ratio = series[0]
-                .zip(series[1])
-                .and_then(|(ours, tokio)| tokio.ratio_to(ours));
-            let ratio = ratio.map_or_else(String::new, |ratio| {
-                let verdict = Verdict::of(&ratio);
-                verdicts.push(verdict);
-                let (median, range) = (number(ratio.median), interval(ratio.spread));
-                match verdict {
-                    Verdict::TooFew => "too few rounds".to_owned(),
-                    Verdict::NotShown => format!("not shown ({range})"),
-                    Verdict::Gain | Verdict::Loss => format!("{median}x ({range})"),
+            let ours = measured.find(row, OURS).zip(measured.find(row, TOKIO));
+            let ratio = ours.and_then(|(ours, tokio)| tokio.ratio_to(ours));
+            let ratio = ratio.map(|ratio| {
+                let range = interval(ratio.spread);
+                match ratio.interval {
+                    None => "too few rounds".to_owned(),
+                    Some(_) if ratio.excludes(1.0) => {
+                        format!("{}x ({range})", number(ratio.median))
+                    }
+                    Some(_) => format!("not shown ({range})"),
                 }
             });
             let median = |series: &Series| number(series.median() * scale);
-            let figures = series.map(|series| series.map_or_else(|| "-".to_owned(), median));
-            rows += &columns(&format!("  {label}"), &ratio, &figures);
+            let mut cells = vec![format!("  {label}"), ratio.unwrap_or_default()];
+            cells.extend(figures.map(|series| series.map_or_else(|| "-".to_owned(), median)));
+            rows.push(cells);
+            without.extend(measured.find(row, BARE).map(|bare| number(bare.median())));
         }
-        if !rows.is_empty() {
-            let without = match &without[..] {
-                [] => String::new(),
-                without => format!(" (without: {})", without.join(", ")),
-            };
-            text += &format!("{title}: {about}{without}\n{rows}");
+        if rows.len() > caption {
+            let mut title = format!("{title}: {about}");
+            if !without.is_empty() {
+                title += &format!(" (without: {})", without.join(", "));
+            }
+            rows.insert(caption, vec![title]);
         }
     }
-    print_machine(measured);
-    println!("{}\n", conclusion(&verdicts));
+    println!();
     print_floor(measured);
-    let names = [
-        "tokio_",
-        "    tokio",
-        "::time   ",
-        "pingora-",
-        "futures-",
-        "async-",
-    ];
-    print!(
-        "{}",
-        columns("", "tokio::time armed is", &names.map(str::to_owned))
-    );
-    let names = COLUMNS.map(|(name, _)| name.to_owned());
-    print!("{}{text}", columns("", "n times tokio_wheel", &names));
+    print_table(&rows);
     println!(
-        "\narmed: an earlier timer is pending, the normal state of a server. unarmed: none is pending, and each\n\
-         registration wakes tokio's driver. -: has no such operation, or the state makes no difference.\n\
+        "\narmed, unarmed: tokio::time. armed: an earlier timer is pending, the normal state of a server.\n\
+         unarmed: none is pending, and each registration wakes tokio's driver. alt: tokio's alternative timer.\n\
          Medians; in parentheses the interval of 95%, of ratios within a round. not shown: it contains 1.\n\
          More: --all (every row), --requirements, --svg FOLDER (plots), --json FILE, --help."
     );
 }
 
-fn columns(label: &str, ratio: &str, figures: &[String; COLUMNS.len()]) -> String {
-    let figures: String = figures
-        .iter()
-        .map(|figure| format!("{figure:>9}"))
-        .collect();
-    format!("{label:<22}{ratio:>23}{figures}\n")
-}
-
 /// Prints the machine, and whether it was quiet.
 pub(crate) fn print_machine(measured: &Measured) {
     println!("Machine: {}, {} cores.", measured.machine, measured.cores);
-    let took = measured.seconds.map_or_else(String::new, |seconds| {
-        format!(", in {}", time(seconds * 1e3))
-    });
     println!(
-        "Rounds: {}{took}. In each, the timers take turns, each in a process of its own.",
+        "Rounds: {}, in {}. In each, the timers take turns, each in a process of its own.",
         measured.rounds,
+        HumanDuration(Duration::from_secs_f64(measured.seconds)),
     );
-    match measured.busy {
-        Some(busy) if busy.disturbs() => println!(
-            "WARNING, a busy machine: {}.\n\
-             Figures are too high and intervals too wide. End other programs and run this again.",
-            describe(busy),
-        ),
-        Some(busy) => println!("A quiet machine: {}.", describe(busy)),
-        None => {}
+    if let Some(busy) = measured.busy {
+        println!("{}", describe(busy));
     }
     if !measured.failed.is_empty() {
         println!("NOT MEASURED: {} jobs, see the end.", measured.failed.len());
     }
-}
-
-/// Says how many rows have each verdict.
-fn conclusion(verdicts: &[Verdict]) -> String {
-    let count = |verdict| verdicts.iter().filter(|&&known| known == verdict).count();
-    let (all, too_few) = (verdicts.len(), count(Verdict::TooFew));
-    if too_few == all {
-        return "Result: too few rounds to tell. A verdict needs six rounds.".to_owned();
-    }
-    format!(
-        "Result: of {all} rows, tokio_wheel takes less than armed tokio::time in {}, more in {}, not shown in {}, \
-         too few rounds in {too_few}.",
-        count(Verdict::Gain),
-        count(Verdict::Loss),
-        count(Verdict::NotShown),
-    )
 }
 
 /// Prints the floor and its parts.
@@ -245,36 +176,15 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_verdict_needs_six_samples_on_one_side() {
-        for (values, verdict) in [
-            (&[2.0; 5][..], Verdict::TooFew),
-            (&[1.1, 1.2, 1.3, 1.4, 1.5, 1.6], Verdict::Gain),
-            (&[0.9, 1.2, 1.3, 1.4, 1.5, 1.6], Verdict::NotShown),
-            (&[0.4, 0.5, 0.6, 0.7, 0.8, 0.9], Verdict::Loss),
-        ] {
-            let ratio = Estimate::of(values.iter().copied()).expect("there are values");
-            assert_eq!(Verdict::of(&ratio), verdict, "{values:?}");
-        }
-    }
-
     /// The screen would never print an operation that no job measures.
     #[test]
     fn every_operation_is_measured() {
         let cells = cells();
-        for &(_, (section, workload, variant), unarmed, _) in
-            BLOCKS.iter().flat_map(|block| block.2)
-        {
-            for variant in [Some(variant), unarmed].into_iter().flatten() {
-                let name = (workload, variant, OURS);
-                let mut cells = cells.iter();
-                let is_cell = cells.any(|cell| (cell.workload, cell.variant, cell.peer) == name);
-                assert_eq!(
-                    is_cell,
-                    section == Section::Operations,
-                    "{workload} {variant}"
-                );
-            }
+        for &(_, (section, workload, variant), _) in BLOCKS.iter().flat_map(|block| block.2) {
+            let name = (workload, variant, OURS);
+            let mut cells = cells.iter();
+            let is_cell = cells.any(|cell| (cell.workload, cell.variant, cell.peer) == name);
+            assert_eq!(is_cell, section == Section::Operations, "{name:?}");
         }
     }
 }
