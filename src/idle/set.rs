@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::{
     digest::Digest,
-    keys::{LockedShard, Touched},
+    keys::Touched,
     pressure::nanos,
     shards::Shards,
 };

@@ -23,7 +23,7 @@
 //!
 //! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
 //!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread holds the entry's lock while it registers the entry and stores the key. The entry may
+//! * A thread holds the entry's lock while it registers or deregisters the entry. The entry may
 //!   fire at once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry
 //!   that counts towards the timer's limit.
 //! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
@@ -290,11 +290,15 @@ impl<W: Work> Task for Entry<W> {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
-        drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
-        let dropped = unwind::catch(|| drop(waiting));
-        let mut inner = self.inner.lock();
         inner.status.cancelled = true;
+        let mut dropped = Ok(());
+        // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
+        if mem::needs_drop::<W>() {
+            drop(inner);
+            dropped = unwind::catch(|| drop(waiting));
+            inner = self.inner.lock();
+        }
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
         if let Err(payload) = dropped {
             resume_unwind(payload);

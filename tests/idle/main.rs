@@ -39,7 +39,7 @@ use tokio_wheel::{
     Duration, Instant, Timer, advance,
     error::BuildError,
     idle::{
-        Builder, IdleSet, Reaper, Shed,
+        Builder, IdleSet, Reaper,
         Touched::{self, Absent, Closed, Inserted, Present},
     },
     sleep,

@@ -209,8 +209,10 @@ async fn run(config: Config, program: Vec<Op>) {
             }
             Op::Shed(count, touch) => {
                 let mut left = count;
-                let mut shed = reaper.shed(count);
-                while let Some(key) = shed.next().await {
+                while left > 0 {
+                    let next =
+                        poll_fn(|cx| reaper.enter(|_, reaper| reaper.get_mut().poll_shed(cx)));
+                    let Some(key) = next.await else { break };
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };
