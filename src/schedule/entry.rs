@@ -23,9 +23,9 @@
 //!
 //! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
 //!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread holds the entry's lock while it registers or deregisters the entry. The entry may
-//!   fire at once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry
-//!   that counts towards the timer's limit.
+//! * A thread holds the entry's lock while it registers or deregisters the entry. The entry may fire at
+//!   once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry that
+//!   counts towards the timer's limit.
 //! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
 //!   It clones, wakes and drops them without the lock.
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
@@ -291,7 +291,6 @@ impl<W: Work> Task for Entry<W> {
             return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
         drop(waiting.registrar.shard.deregister(waiting.key));
-        inner.status.cancelled = true;
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
@@ -299,6 +298,7 @@ impl<W: Work> Task for Entry<W> {
             dropped = unwind::catch(|| drop(waiting));
             inner = self.inner.lock();
         }
+        inner.status.cancelled = true;
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
         if let Err(payload) = dropped {
             resume_unwind(payload);

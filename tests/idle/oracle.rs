@@ -210,9 +210,7 @@ async fn run(config: Config, program: Vec<Op>) {
             Op::Shed(count, touch) => {
                 let mut left = count;
                 while left > 0 {
-                    let next =
-                        poll_fn(|cx| reaper.enter(|_, reaper| reaper.get_mut().poll_shed(cx)));
-                    let Some(key) = next.await else { break };
+                    let Some(key) = reaper.shed().await else { break };
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };
