@@ -139,8 +139,9 @@ mod sweep;
 mod table;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
+mod touched;
 
 pub use builder::Builder;
-pub use keys::Touched;
 pub use reaper::Reaper;
 pub use set::IdleSet;
+pub use touched::Touched;

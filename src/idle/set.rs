@@ -3,7 +3,7 @@
 //! Invariants:
 //!
 //! * The handle runs the user's `Hash`, `ToOwned` and `Drop` while it holds no lock
-//!   (`tests/idle/foreign.rs`).
+//!   (`tests/idle/user_code.rs`).
 //! * If two touches set a timeout for one key, the touch that takes the lock last reads the later
 //!   time (`a_timeout_counts_from_when_it_is_set`).
 //! * A touch drops a key only after it has woken the reaper. So a panic in the drop does not
@@ -19,12 +19,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{
-    digest::Digest,
-    keys::Touched,
-    pressure::nanos,
-    shards::Shards,
-};
+use super::{digest::Digest, pressure::nanos, shards::Shards, touched::Touched};
 
 /// Holds keys that expire when no task touches them in time. See the [module](super).
 ///

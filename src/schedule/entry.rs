@@ -159,7 +159,7 @@ impl<W: Work> Entry<W> {
             }),
         });
         let inner = entry.inner.lock();
-        entry.wait(inner, registrar, now, work, Admission::Limited)?;
+        entry.wait(inner, registrar, now, work)?;
         Ok(entry)
     }
 
@@ -171,9 +171,13 @@ impl<W: Work> Entry<W> {
         registrar: Arc<Registrar>,
         now: Instant,
         work: W,
-        admission: Admission,
     ) -> Result<(), (W, Refused)> {
         let waker = Waker::from(self.clone());
+        // The limit holds for the first run. A task that has run keeps its place.
+        let admission = match inner.status.started {
+            true => Admission::Unlimited,
+            false => Admission::Limited,
+        };
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
             Ok((key, is_earliest)) => {
                 let earliest = is_earliest.then(|| registrar.clone());
@@ -184,7 +188,7 @@ impl<W: Work> Entry<W> {
                 }));
                 drop(inner);
                 if let Some(registrar) = earliest {
-                    registrar.rearm();
+                    registrar.shared.rearm();
                 }
                 Ok(())
             }
@@ -205,7 +209,7 @@ impl<W: Work> Entry<W> {
         }
         inner.status.deadline = deadline;
         let now = Instant::now();
-        let waits = self.wait(inner, registrar, now, work, Admission::Unlimited);
+        let waits = self.wait(inner, registrar, now, work);
         if let Err((work, _)) = waits {
             unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));

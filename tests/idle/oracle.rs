@@ -210,7 +210,9 @@ async fn run(config: Config, program: Vec<Op>) {
             Op::Shed(count, touch) => {
                 let mut left = count;
                 while left > 0 {
-                    let Some(key) = reaper.shed().await else { break };
+                    let Some(key) = reaper.shed().await else {
+                        break;
+                    };
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };
