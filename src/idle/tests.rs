@@ -8,10 +8,11 @@ use proptest::{collection::vec, prelude::*};
 use super::{
     IdleSet,
     digest::Digest,
-    keys::{LockedShard, Touched},
+    keys::LockedShard,
     pressure::Pressure,
     shards::Shards,
     sweep::Sweep,
+    touched::Touched,
 };
 use crate::{driver::clock::Clock, wheel::Tick};
 
