@@ -241,7 +241,9 @@ impl<K> LockedShard<'_, K> {
 
     /// Sets the deadline of a key. The argument of `deadline` is the key's timeout. If `timeout` is
     /// `Some`, first sets the key's timeout to this value.
-    #[inline]
+    // Two places call this method. Without this attribute, the guard passes through memory, and a touch takes
+    // 12 more instructions.
+    #[inline(always)]
     pub(super) fn touch(
         &mut self,
         digest: Digest,

@@ -6,12 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    IdleSet,
-    digest::Digest,
-    keys::LockedShard,
-    pressure::Pressure,
-    shards::Shards,
-    sweep::Sweep,
+    IdleSet, digest::Digest, keys::LockedShard, pressure::Pressure, shards::Shards, sweep::Sweep,
     touched::Touched,
 };
 use crate::{driver::clock::Clock, wheel::Tick};
