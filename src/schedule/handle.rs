@@ -138,7 +138,6 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        // `drop` has exclusive access to the handle, so `drop` sees this write.
         self.handle.clone()
     }
 
