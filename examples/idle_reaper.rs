@@ -156,9 +156,11 @@ async fn close_silent(
                 None => break,
             },
             Some(count) = shortage.recv() => {
-                let mut shed = reaper.shed(count);
-                while let Some(id) = shed.next().await {
-                    close(id, End::Shed);
+                for _ in 0..count {
+                    match reaper.shed().await {
+                        Some(id) => close(id, End::Shed),
+                        None => break,
+                    }
                 }
             }
         }

@@ -33,7 +33,7 @@ use tokio::{task::coop, time::Instant};
 use crate::{
     driver::clock,
     futures::TickSleep,
-    ground::give_way::Turns,
+    ground::give_way::Yields,
     timer::Timer,
     wheel::{self, CHUNK, Order, Tick, Wheel},
 };
@@ -143,7 +143,7 @@ pub struct DelayQueue<T> {
     armed: Tick,
     /// The waker of the last poll, or a waker without effect.
     waker: Waker,
-    turns: Turns,
+    yields: Yields,
     /// The queue does not free the memory for this number of elements: see [`reserve`](Self::reserve).
     reserved: usize,
 }
@@ -232,7 +232,7 @@ impl<T> DelayQueue<T> {
             sleep,
             armed: Tick(0),
             waker: Waker::noop().clone(),
-            turns: Turns::default(),
+            yields: Yields::default(),
             reserved: 0,
         }
     }
@@ -387,7 +387,7 @@ impl<T> DelayQueue<T> {
                     self.armed = Tick(0);
                 }
                 budget.made_progress();
-                self.turns.was_of_use();
+                self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
             if advance.is_break() {
@@ -397,7 +397,7 @@ impl<T> DelayQueue<T> {
                     steps = STEPS;
                     continue;
                 }
-                self.turns.end(cx);
+                self.yields.yield_now(cx);
                 return Poll::Pending;
             }
             let next = self

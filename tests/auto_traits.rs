@@ -162,14 +162,13 @@ auto_traits! {
 #[cfg(feature = "idle")]
 mod idle_types {
     use super::*;
-    use tokio_wheel::idle::{self, IdleSet, Reaper, Shed};
+    use tokio_wheel::idle::{self, IdleSet, Reaper};
 
     auto_traits! {
         idle_sets {
             "1 1 1 1 1" IdleSet<u8>,
             "1 1 1 1 1" IdleSet<Cell<u8>>,
             "1 1 1 1 1" Reaper<u8>,
-            "1 1 1 0 1" Shed<'static, u8>,
             "1 1 1 1 1" idle::Builder<u8>,
             "0 0 1 1 1" IdleSet<Nothing>,
             "0 0 1 1 1" Reaper<Nothing>,

@@ -54,10 +54,10 @@ pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
     DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
 
-/// A sleep of tokio that never elapses, and the waker of this sleep.
+/// The waker of a sleep of tokio that never elapses. The sleep and its waker keep each other alive.
 ///
-/// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. The sleep
-/// keeps parts of the runtime alive, so it is dropped then.
+/// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. It then drops
+/// the waker and with it the sleep, which keeps parts of the runtime alive.
 struct Last {
     sleep: Mutex<Option<Pin<Box<Sleep>>>>,
     runtime_has_ended: Arc<OnceLock<()>>,
@@ -67,8 +67,6 @@ struct Last {
 impl Wake for Last {
     fn wake(self: Arc<Self>) {
         let _ = self.runtime_has_ended.set(());
-        let sleep = self.sleep.lock().take();
-        drop(sleep);
         // A panic would end the thread that shuts down the runtime.
         waker::wake(self.waker.clone());
     }

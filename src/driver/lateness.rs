@@ -30,12 +30,12 @@ impl Lateness {
         self.sum = self.sum.saturating_add(ticks);
     }
 
-    /// Adds the entries of another shard.
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Combines each number with the number of `other`: adds another shard, or subtracts an earlier reading.
+    pub(crate) fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
         for (count, other) in self.counts.iter_mut().zip(other.counts) {
-            *count += other;
+            *count = with(*count, other);
         }
-        self.sum = self.sum.saturating_add(other.sum);
+        self.sum = with(self.sum, other.sum);
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         lateness.count(7);
         assert_eq!(lateness.sum, u64::MAX);
         let mut both = lateness.clone();
-        both.add(&lateness);
+        both.combine(&lateness, u64::saturating_add);
         assert_eq!(both.sum, u64::MAX);
         assert_eq!(both.counts.iter().sum::<u64>(), 4);
     }

@@ -60,7 +60,8 @@ pub(crate) struct State<T, X> {
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
     published: Tick,
-    pub(crate) extra: X,
+    /// What else the lock protects: the keys of an idle set, or the counters of a timer's shard.
+    pub(crate) attached: X,
     pub(crate) wheel: Wheel<T>,
 }
 
@@ -73,12 +74,12 @@ impl<T, X> State<T, X> {
 }
 
 impl<T, X> LockedWheel<T, X> {
-    pub(crate) fn new(now: Tick, extra: X) -> Self {
+    pub(crate) fn new(now: Tick, attached: X) -> Self {
         Self {
             state: Mutex::new(State {
                 closed: false,
                 published: Tick::NEVER,
-                extra,
+                attached,
                 wheel: Wheel::new(now),
             }),
             published: Published {

@@ -80,7 +80,7 @@ impl Registrar {
         let waker = waker.clone();
         let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
         if self.is_earliest(published) {
-            self.rearm();
+            self.shared.rearm();
         }
         Ok(key)
     }
@@ -135,7 +135,7 @@ impl Registrar {
         let now = is_current(self.shared.runtime).then(|| self.clock.reached(now));
         let published = self.shard.reset(now, key, tick);
         if self.is_earliest(published) {
-            self.rearm();
+            self.shared.rearm();
         }
         Reset::Pending
     }
@@ -163,12 +163,6 @@ impl Registrar {
     #[inline]
     fn is_earliest(&self, published: Option<Tick>) -> bool {
         published.is_some_and(|next| self.shared.arming.lower_to(next))
-    }
-
-    /// Makes the driver wake at the armed tick, which a registration has just lowered.
-    #[cold]
-    pub(crate) fn rearm(&self) {
-        self.shared.rearm();
     }
 }
 

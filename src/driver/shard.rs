@@ -14,7 +14,7 @@
 //! * The counters are plain integers, and the lock protects them too.
 //! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
 //!
-//! Models: `loom_tests`. Test with hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
+//! Models: `loom_tests`. Test with hostile wakers: `tests/promises/p07_no_user_code_under_a_lock.rs`.
 
 use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
@@ -176,7 +176,7 @@ impl Shard {
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
         let mut state = self.wheel.lock();
         let waker = state.wheel.deregister(key)?.value;
-        state.extra.cancelled += 1;
+        state.attached.cancelled += 1;
         self.discount(1);
         let has_unused = state.wheel.nodes.has_unused();
         drop(state);
@@ -218,7 +218,7 @@ impl Shard {
         let waker = {
             let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?.value;
-            state.extra.lateness.count(0);
+            state.attached.lateness.count(0);
             self.discount(1);
             waker
         };
@@ -278,11 +278,13 @@ impl Shard {
         let given = steps.min(budget.steps);
         let mut state = self.wheel.lock();
         let may_fire = budget.may_fire(self.published());
-        let State { wheel, extra, .. } = &mut *state;
+        let State {
+            wheel, attached, ..
+        } = &mut *state;
         let before = expired.len();
         let (now, mut wakes) = (budget.now, budget.wakes);
         let fire = |entry: Removed<Waker>| {
-            (extra.lateness).count(now.0.saturating_sub(entry.deadline.0));
+            (attached.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
@@ -340,7 +342,7 @@ impl Shard {
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let wheel = {
             let mut state = self.wheel.lock();
-            state.extra.cancelled += state.wheel.len() as u64;
+            state.attached.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
             state.close()
         };
@@ -360,8 +362,8 @@ impl Shard {
         let state = self.wheel.lock();
         Counts {
             pending: state.wheel.len() as u64,
-            cancelled: state.extra.cancelled,
-            lateness: (*state.extra.lateness).clone(),
+            cancelled: state.attached.cancelled,
+            lateness: (*state.attached.lateness).clone(),
         }
     }
 }

@@ -52,7 +52,7 @@ use crate::{
         shared::Shared,
         turn::{Turn, earliest},
     },
-    ground::give_way::Turns,
+    ground::give_way::Yields,
 };
 
 /// The reasons why the driver woke up. These names appear in the events.
@@ -86,7 +86,7 @@ impl DriverTask {
     /// Drives the timer until it is shut down, or until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;
-        let mut turns = Turns::default();
+        let mut yields = Yields::default();
         loop {
             shared.notify.notified().await;
             shared.wakes_up(NOTIFIED);
@@ -95,17 +95,17 @@ impl DriverTask {
             }
             if shared.is_due() {
                 // The tasks that the waker has woken go first.
-                turns.give_way().await;
+                yields.give_way().await;
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(turn) = shared.parking.begin() {
                 if take(shared, turn) {
-                    turns.was_of_use();
+                    yields.was_of_use();
                 }
                 if !shared.is_due() {
                     break;
                 }
-                turns.give_way().await;
+                yields.give_way().await;
             }
         }
     }

@@ -17,10 +17,10 @@ use loom::thread;
 
 use super::{
     digest::Digest,
-    keys::Touched::{self, Absent, Closed, Inserted, Present},
     pressure::Pressure,
     shards::Shards,
     sweep::Sweep,
+    touched::Touched::{self, Absent, Closed, Inserted, Present},
 };
 use crate::{driver::clock::Clock, wheel::Tick};
 

@@ -78,8 +78,7 @@
 //! A server that runs out of a resource can close the connections that have been silent for the
 //! longest time. There are two ways to do this:
 //!
-//! * [`Reaper::shed`] removes and returns a number of keys at once. It begins with the key that is
-//!   closest to its deadline.
+//! * [`Reaper::shed`] removes and returns the key that is closest to its deadline, without waiting.
 //! * [`IdleSet::set_pressure`] shortens all timeouts. A pressure of 0 has no effect. A pressure of
 //!   1 shortens the set's timeout to [`Builder::min_timeout`]. When the pressure rises, all
 //!   deadlines move at once. When it falls, they move back.
@@ -140,9 +139,9 @@ mod sweep;
 mod table;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
+mod touched;
 
 pub use builder::Builder;
-pub use keys::Touched;
 pub use reaper::Reaper;
 pub use set::IdleSet;
-pub use shed::Shed;
+pub use touched::Touched;

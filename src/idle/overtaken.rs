@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     ground::sync::{AtomicU64, Mutex, Ordering},
-    wheel::{Key, Tick},
+    wheel::{Key as EntryKey, Tick},
 };
 
 /// The lines of all overtaken entries.
@@ -36,7 +36,7 @@ pub(super) struct Overtaken {
     /// The tick of the first line. A thread writes this tick only while it holds the lock.
     next: AtomicU64,
     /// The tick of each entry, the number of its shard, and its key.
-    lines: Mutex<BTreeSet<(Tick, usize, Key)>>,
+    lines: Mutex<BTreeSet<(Tick, usize, EntryKey)>>,
 }
 
 impl Overtaken {
@@ -52,14 +52,14 @@ impl Overtaken {
         Tick(self.next.load(Ordering::Relaxed))
     }
 
-    pub(super) fn add(&self, tick: Tick, shard: usize, entry: Key) {
+    pub(super) fn add(&self, tick: Tick, shard: usize, entry: EntryKey) {
         let mut lines = self.lines.lock();
         lines.insert((tick, shard, entry));
         self.publish(&lines);
     }
 
     /// Removes the first line if its tick is `until` or earlier. Returns the shard and the entry.
-    pub(super) fn take(&self, until: Tick) -> Option<(usize, Key)> {
+    pub(super) fn take(&self, until: Tick) -> Option<(usize, EntryKey)> {
         if self.next() > until {
             return None;
         }
@@ -69,7 +69,7 @@ impl Overtaken {
         line.map(|(_, shard, entry)| (shard, entry))
     }
 
-    fn publish(&self, lines: &BTreeSet<(Tick, usize, Key)>) {
+    fn publish(&self, lines: &BTreeSet<(Tick, usize, EntryKey)>) {
         let next = lines.first().map_or(Tick::NEVER, |(tick, ..)| *tick);
         self.next.store(next.0, Ordering::Relaxed);
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     impl Overtaken {
-        pub(in super::super) fn has(&self, tick: Tick, entry: Key) -> bool {
+        pub(in super::super) fn has(&self, tick: Tick, entry: EntryKey) -> bool {
             let lines = self.lines.lock();
             lines.iter().any(|line| (line.0, line.2) == (tick, entry))
         }

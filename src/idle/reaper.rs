@@ -27,8 +27,8 @@ use std::{
 };
 
 use super::{shards::Shards, sweep::Sweep};
-use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
-use futures_core::{FusedStream, Stream};
+use crate::{futures::TickSleep, ground::give_way::Yields, wheel::Tick};
+use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
 /// The maximal number of steps in one poll. These steps take at most a millisecond.
@@ -71,11 +71,9 @@ pub struct Reaper<K> {
     pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
-    pub(super) turns: Turns,
+    pub(super) yields: Yields,
     /// Whether the last poll was pending because the task had used up its budget.
     is_starved: bool,
-    /// Whether the stream has returned `None`.
-    ended: bool,
 }
 
 impl<K> Reaper<K> {
@@ -84,9 +82,8 @@ impl<K> Reaper<K> {
             shards,
             alarm,
             sweep: Sweep::to(Tick(0)),
-            turns: Turns::default(),
+            yields: Yields::default(),
             is_starved: false,
-            ended: false,
         }
     }
 
@@ -165,17 +162,14 @@ impl<K> Reaper<K> {
         let mut reached = Tick(0);
         loop {
             if let Some(key) = self.sweep.next_key(&self.shards, &mut steps) {
-                budget.iter().for_each(|unit| unit.made_progress());
-                self.turns.was_of_use();
-                return Poll::Ready(Some(key));
+                return Poll::Ready(Some(self.progress(budget, key)));
             }
             if steps == 0 {
-                self.turns.end(cx);
+                self.yields.yield_now(cx);
                 return Poll::Pending;
             }
             let now = self.shards.clock.now().max(reached);
             let Some((until, alarm)) = self.shards.wait(cx.waker(), now) else {
-                self.ended = true;
                 return Poll::Ready(None);
             };
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
@@ -201,6 +195,13 @@ impl<K> Reaper<K> {
         let budget = poll_proceed(cx);
         self.is_starved = budget.is_pending();
         budget.map(Some)
+    }
+
+    /// Records that a poll returns `key`.
+    pub(super) fn progress(&mut self, budget: Option<RestoreOnPending>, key: K) -> K {
+        budget.iter().for_each(|unit| unit.made_progress());
+        self.yields.was_of_use();
+        key
     }
 }
 
@@ -228,11 +229,5 @@ impl<K> Stream for Reaper<K> {
     #[track_caller]
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<K>> {
         self.get_mut().poll_reap(cx)
-    }
-}
-
-impl<K> FusedStream for Reaper<K> {
-    fn is_terminated(&self) -> bool {
-        self.ended
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants:
 //!
 //! * The handle runs the user's `Hash`, `ToOwned` and `Drop` while it holds no lock
-//!   (`tests/idle/foreign.rs`).
+//!   (`tests/idle/user_code.rs`).
 //! * If two touches set a timeout for one key, the touch that takes the lock last reads the later
 //!   time (`a_timeout_counts_from_when_it_is_set`).
 //! * A touch drops a key only after it has woken the reaper. So a panic in the drop does not
@@ -19,12 +19,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{
-    digest::Digest,
-    keys::{LockedShard, Touched},
-    pressure::nanos,
-    shards::Shards,
-};
+use super::{digest::Digest, pressure::nanos, shards::Shards, touched::Touched};
 
 /// Holds keys that expire when no task touches them in time. See the [module](super).
 ///
@@ -528,14 +523,14 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             clock.deadline_after(now, timeout)
         };
         let equals = |other: &K| other.borrow() == key;
-        let touch =
-            |keys: &mut LockedShard<'_, K>| keys.touch(digest, equals, given.map(nanos), deadline);
-        let unlock = |touched: Touched, keys: LockedShard<'_, K>| {
-            shards.follow_up(shards.number(digest), keys.unlock());
-            touched
-        };
+        let timeout = given.map(nanos);
+        let number = shards.number(digest);
         let touched = match shards.lock(digest) {
-            Ok(mut keys) => unlock(touch(&mut keys), keys),
+            Ok(mut keys) => {
+                let touched = keys.touch(digest, equals, timeout, deadline);
+                shards.follow_up(number, keys.unlock());
+                touched
+            }
             Err(touched) => touched,
         };
         if touched != Touched::Absent {
@@ -550,13 +545,14 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let Some(mut keys) = shards.lock_with_room(digest) else {
             return Touched::Closed;
         };
-        let mut touched = touch(&mut keys);
+        let mut touched = keys.touch(digest, equals, timeout, deadline);
         if touched == Touched::Absent {
-            let timeout = nanos(given.unwrap_or(self.handle.timeout));
+            let timeout = timeout.unwrap_or_else(|| nanos(self.handle.timeout));
             keys.insert(digest, new, timeout, deadline(timeout));
             touched = Touched::Inserted;
         }
-        unlock(touched, keys)
+        shards.follow_up(number, keys.unlock());
+        touched
     }
 
     /// Hashes a key and returns the part of the hash that the set stores. No other function hashes

@@ -49,7 +49,7 @@
 //! `last_handle_races_wait`.
 //!
 //! While a thread holds the waker's lock, it does not clone, wake or drop a waker
-//! (`tests/idle/foreign.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
+//! (`tests/idle/user_code.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
 //! still succeeds (`a_panicking_waker_harms_no_touch`).
 
 use std::{
@@ -59,9 +59,10 @@ use std::{
 
 use super::{
     digest::Digest,
-    keys::{Closed, Early, LockedShard, Shard, Touched},
+    keys::{Closed, Early, LockedShard, Shard},
     overtaken::Overtaken,
     pressure::Pressure,
+    touched::Touched,
 };
 use crate::{
     driver::{arming::Arming, clock::Clock},

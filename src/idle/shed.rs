@@ -1,4 +1,4 @@
-//! The stream that returns keys before their deadlines, beginning with the earliest deadline.
+//! A shed: the reaper returns keys before their deadlines, beginning with the earliest deadline.
 //!
 //! A shed works sweep by sweep, as the reaper does. It never waits for the clock between two
 //! sweeps. So it advances the wheels to ticks that the clock has not reached. A thread may then
@@ -16,13 +16,9 @@
 //! * A key leaves its shard only in the poll that returns it (`what_is_not_asked_for_stays`).
 
 use std::{
-    fmt,
     future::poll_fn,
-    pin::Pin,
     task::{Context, Poll, ready},
 };
-
-use futures_core::{FusedStream, Stream};
 
 use super::{
     reaper::{Reaper, STEPS},
@@ -30,39 +26,27 @@ use super::{
 };
 use crate::wheel::Tick;
 
-/// Removes and returns the keys that are closest to their deadlines. [`Reaper::shed`] returns this
-/// stream.
-///
-/// `Shed` implements [`Stream`]. Its method [`next`](Self::next) works without `StreamExt`.
-#[must_use = "a stream does nothing unless it is polled"]
-pub struct Shed<'a, K> {
-    reaper: &'a mut Reaper<K>,
-    /// The number of keys that the shed may still return.
-    left: usize,
-}
-
 impl<K> Reaper<K> {
-    /// Removes up to `count` keys before their deadlines, beginning with the earliest deadline.
+    /// Removes the key that is closest to its deadline, and returns it.
     ///
     /// A server can use this method when it runs out of a resource, such as file descriptors. The
-    /// server can then close the connections that have been silent for the longest time. The stream
-    /// returns keys in the order in which the reaper would return them under the current
+    /// server can then close the connections that have been silent for the longest time. The method
+    /// returns the key that [`reap`](Self::reap) would return next under the current
     /// [pressure](super::IdleSet::set_pressure).
     ///
-    /// A poll removes a key only if it returns the key. All other keys stay in the set and keep
-    /// their deadlines. If the stream is dropped, or if the loop that reads it panics, no key is
-    /// lost. Suppose that a task touches a key before the stream returns the key. Then the key's
-    /// new deadline decides when the stream returns the key.
+    /// Returns `None` if no key with a deadline is left. A key has no deadline if its timeout is too
+    /// long for any clock, such as [`Duration::MAX`](crate::Duration::MAX). A shed never returns such
+    /// a key.
     ///
-    /// The stream ends after `count` keys, or when no key with a deadline is left. A key has no
-    /// deadline if its timeout is too long for any clock, such as
-    /// [`Duration::MAX`](crate::Duration::MAX). A shed never returns such a key.
-    ///
-    /// The stream does not wait for time to pass. It is pending only to let other tasks run, in two
+    /// The method does not wait for time to pass. It is pending only to let other tasks run, in two
     /// cases:
     ///
-    /// * The stream has made 2,048 steps in one poll. These steps take at most a millisecond.
+    /// * It has made 2,048 steps in one poll. These steps take at most a millisecond.
     /// * The task has used up its budget.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If the future is dropped before it is ready, no key is lost.
     ///
     /// # What it costs
     ///
@@ -91,7 +75,6 @@ impl<K> Reaper<K> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_stream::StreamExt;
     /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -104,100 +87,48 @@ impl<K> Reaper<K> {
     /// }
     /// set.touch(&0);
     ///
-    /// assert_eq!(reaper.shed(2).collect::<Vec<_>>().await, [1, 2]);
+    /// assert_eq!(reaper.shed().await, Some(1));
+    /// assert_eq!(reaper.shed().await, Some(2));
     /// assert_eq!(set.len(), 3);
     ///
     /// assert_eq!(reaper.reap().await, Some(3));
     /// assert_eq!(start.elapsed(), Duration::from_secs(33));
     /// # }
     /// ```
-    pub fn shed(&mut self, count: usize) -> Shed<'_, K> {
-        Shed {
-            reaper: self,
-            left: count,
-        }
+    pub async fn shed(&mut self) -> Option<K> {
+        poll_fn(|cx| self.poll_shed(cx)).await
     }
-}
 
-impl<K> Shed<'_, K> {
-    /// Removes the next key and returns it.
-    ///
-    /// Returns `None` after `count` keys, or when no key with a deadline is left. Later calls
-    /// return `None` as well.
-    ///
-    /// # Cancel safety
-    ///
-    /// This method is cancel safe. If the future is dropped before it is ready, no key is lost.
+    /// Polls for the key that is closest to its deadline: see [`shed`](Self::shed).
     ///
     /// # Examples
     ///
     /// ```
+    /// use std::future::poll_fn;
     /// use tokio_wheel::{Duration, idle::IdleSet};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let (set, mut reaper) = IdleSet::new(Duration::from_secs(30));
-    /// set.touch("later");
-    /// set.touch_with_timeout("soon", Duration::from_secs(5));
-    ///
-    /// let mut shed = reaper.shed(1);
-    /// assert_eq!(shed.next().await, Some("soon".to_owned()));
-    /// assert_eq!(shed.next().await, None);
-    /// assert!(set.contains("later"));
+    /// set.touch(&7);
+    /// assert_eq!(poll_fn(|cx| reaper.poll_shed(cx)).await, Some(7));
+    /// assert_eq!(poll_fn(|cx| reaper.poll_shed(cx)).await, None);
     /// # }
     /// ```
-    pub async fn next(&mut self) -> Option<K> {
-        poll_fn(|cx| self.poll(cx)).await
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.reaper.poll_budget(cx));
-        let Reaper { shards, turns, .. } = &mut *self.reaper;
+    pub fn poll_shed(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
+        let budget = ready!(self.poll_budget(cx));
         let mut steps = STEPS;
-        while self.left > 0 {
-            if steps == 0 {
-                turns.end(cx);
-                return Poll::Pending;
-            }
-            let until = shards.published();
-            steps = steps.saturating_sub(shards.steps_of_a_look());
+        while steps > 0 {
+            let until = self.shards.published();
             if until == Tick::NEVER {
-                self.left = 0;
-                break;
+                return Poll::Ready(None);
             }
-            if let Some(key) = Sweep::to(until).next_key(shards, &mut steps) {
-                budget.iter().for_each(|unit| unit.made_progress());
-                turns.was_of_use();
-                self.left -= 1;
-                return Poll::Ready(Some(key));
+            steps = steps.saturating_sub(self.shards.steps_of_a_look());
+            if let Some(key) = Sweep::to(until).next_key(&self.shards, &mut steps) {
+                return Poll::Ready(Some(self.progress(budget, key)));
             }
         }
-        Poll::Ready(None)
-    }
-}
-
-impl<K> Stream for Shed<'_, K> {
-    type Item = K;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        self.get_mut().poll(cx)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left))
-    }
-}
-
-impl<K> FusedStream for Shed<'_, K> {
-    fn is_terminated(&self) -> bool {
-        self.left == 0
-    }
-}
-
-impl<K> fmt::Debug for Shed<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shed")
-            .field("left", &self.left)
-            .finish_non_exhaustive()
+        self.yields.yield_now(cx);
+        Poll::Pending
     }
 }

@@ -23,9 +23,9 @@
 //!
 //! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
 //!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread holds the entry's lock while it registers the entry and stores the key. The entry may
-//!   fire at once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry
-//!   that counts towards the timer's limit.
+//! * A thread holds the entry's lock while it registers or deregisters the entry. The entry may fire at
+//!   once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry that
+//!   counts towards the timer's limit.
 //! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
 //!   It clones, wakes and drops them without the lock.
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
@@ -159,7 +159,7 @@ impl<W: Work> Entry<W> {
             }),
         });
         let inner = entry.inner.lock();
-        entry.wait(inner, registrar, now, work, Admission::Limited)?;
+        entry.wait(inner, registrar, now, work)?;
         Ok(entry)
     }
 
@@ -171,9 +171,13 @@ impl<W: Work> Entry<W> {
         registrar: Arc<Registrar>,
         now: Instant,
         work: W,
-        admission: Admission,
     ) -> Result<(), (W, Refused)> {
         let waker = Waker::from(self.clone());
+        // The limit holds for the first run. A task that has run keeps its place.
+        let admission = match inner.status.started {
+            true => Admission::Unlimited,
+            false => Admission::Limited,
+        };
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
             Ok((key, is_earliest)) => {
                 let earliest = is_earliest.then(|| registrar.clone());
@@ -184,7 +188,7 @@ impl<W: Work> Entry<W> {
                 }));
                 drop(inner);
                 if let Some(registrar) = earliest {
-                    registrar.rearm();
+                    registrar.shared.rearm();
                 }
                 Ok(())
             }
@@ -205,7 +209,7 @@ impl<W: Work> Entry<W> {
         }
         inner.status.deadline = deadline;
         let now = Instant::now();
-        let waits = self.wait(inner, registrar, now, work, Admission::Unlimited);
+        let waits = self.wait(inner, registrar, now, work);
         if let Err((work, _)) = waits {
             unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
@@ -290,10 +294,14 @@ impl<W: Work> Task for Entry<W> {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
-        drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
-        let dropped = unwind::catch(|| drop(waiting));
-        let mut inner = self.inner.lock();
+        let mut dropped = Ok(());
+        // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
+        if mem::needs_drop::<W>() {
+            drop(inner);
+            dropped = unwind::catch(|| drop(waiting));
+            inner = self.inner.lock();
+        }
         inner.status.cancelled = true;
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
         if let Err(payload) = dropped {

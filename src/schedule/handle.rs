@@ -9,7 +9,6 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use futures_core::FusedFuture;
 use tokio::{task::coop, time::Instant};
 
 use super::entry::Task;
@@ -55,8 +54,6 @@ use crate::error::TaskError;
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
     handle: CancelHandle,
-    /// Whether a poll has returned the result.
-    done: bool,
     poll_result: PollResult<T>,
 }
 
@@ -71,7 +68,6 @@ impl<T> ScheduledTask<T> {
     {
         Self {
             handle: CancelHandle { task },
-            done: false,
             poll_result: |task, waker| {
                 let mut result = None;
                 task.poll_result(waker, &mut result).map(|()| result)
@@ -142,7 +138,6 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        // `drop` has exclusive access to the handle, so `drop` sees this write.
         self.handle.clone()
     }
 
@@ -254,11 +249,10 @@ impl<T> Future for ScheduledTask<T> {
     type Output = Result<T, TaskError>;
 
     #[track_caller]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = ready!(coop::poll_proceed(cx));
         let result = ready!((self.poll_result)(&*self.handle.task, cx.waker()));
         budget.made_progress();
-        self.done = true;
         match result {
             Some(result) => Poll::Ready(result),
             None => panic!("a `ScheduledTask` was polled after it was ready"),
@@ -267,12 +261,6 @@ impl<T> Future for ScheduledTask<T> {
 }
 
 /// The handle is terminated after a poll has returned the result.
-impl<T> FusedFuture for ScheduledTask<T> {
-    fn is_terminated(&self) -> bool {
-        self.done
-    }
-}
-
 // A panic of user code never leaves an entry half changed, because user code does not run under the lock.
 impl<T> UnwindSafe for ScheduledTask<T> {}
 impl<T> RefUnwindSafe for ScheduledTask<T> {}

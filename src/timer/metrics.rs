@@ -67,7 +67,7 @@ impl Timer {
             let counts = shard.counts();
             pending += counts.pending;
             cancelled += counts.cancelled;
-            lateness.add(&counts.lateness);
+            lateness.combine(&counts.lateness, u64::saturating_add);
         }
         Metrics {
             pending,
@@ -293,15 +293,9 @@ impl Histogram {
     /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let (mut lateness, earlier) = (self.lateness.clone(), &earlier.lateness);
-        for (count, earlier) in lateness.counts.iter_mut().zip(earlier.counts) {
-            *count = count.saturating_sub(earlier);
-        }
-        lateness.sum = lateness.sum.saturating_sub(earlier.sum);
-        Self {
-            tick: self.tick,
-            lateness,
-        }
+        let mut since = self.clone();
+        (since.lateness).combine(&earlier.lateness, u64::saturating_sub);
+        since
     }
 
     /// Returns the upper bound of a bucket.

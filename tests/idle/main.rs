@@ -8,7 +8,6 @@ mod support;
 
 mod basics;
 mod ends;
-mod foreign;
 mod instants;
 mod oracle;
 mod pressure;
@@ -16,6 +15,7 @@ mod runtimes;
 mod shed;
 mod threads;
 mod traits;
+mod user_code;
 mod wakes;
 mod work;
 
@@ -39,7 +39,7 @@ use tokio_wheel::{
     Duration, Instant, Timer, advance,
     error::BuildError,
     idle::{
-        Builder, IdleSet, Reaper, Shed,
+        Builder, IdleSet, Reaper,
         Touched::{self, Absent, Closed, Inserted, Present},
     },
     sleep,

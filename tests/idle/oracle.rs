@@ -209,8 +209,10 @@ async fn run(config: Config, program: Vec<Op>) {
             }
             Op::Shed(count, touch) => {
                 let mut left = count;
-                let mut shed = reaper.shed(count);
-                while let Some(key) = shed.next().await {
+                while left > 0 {
+                    let Some(key) = reaper.shed().await else {
+                        break;
+                    };
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };

@@ -1,7 +1,5 @@
 //! Sheds: keys that the set returns before their deadlines.
 
-use futures_core::{FusedStream, Stream};
-
 use super::*;
 
 /// Returns a set whose keys were touched one second apart, beginning with key 0.
@@ -15,7 +13,14 @@ async fn aged(keys: u64) -> (IdleSet<u64>, Reaper<u64>) {
 }
 
 async fn shed(reaper: &mut Reaper<u64>, count: usize) -> Vec<u64> {
-    reaper.shed(count).collect().await
+    let mut shed = Vec::new();
+    while shed.len() < count {
+        let Some(key) = reaper.shed().await else {
+            break;
+        };
+        shed.push(key);
+    }
+    shed
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,23 +34,6 @@ async fn the_keys_that_are_silent_for_longest_go_first() {
     assert_eq!(shed(&mut reaper, usize::MAX).await, [4, 5, 6, 7, 8, 0]);
     assert!(set.is_empty());
     assert_eq!(shed(&mut reaper, 1).await, []);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shed_is_terminated_when_no_key_is_left_for_it() {
-    let (_set, mut reaper) = aged(3).await;
-    let mut two = reaper.shed(2);
-    for key in [0, 1] {
-        assert!(!two.is_terminated());
-        assert_eq!(two.next().await, Some(key));
-    }
-    assert!(two.is_terminated());
-
-    let mut all = reaper.shed(usize::MAX);
-    assert_eq!(all.next().await, Some(2));
-    assert!(!all.is_terminated());
-    assert_eq!(all.next().await, None);
-    assert!(all.is_terminated());
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,15 +57,7 @@ async fn a_key_that_never_ends_stays() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_asked_for_stays() {
     let (set, mut reaper) = aged(10).await;
-    let mut shed = reaper.shed(5);
-    assert_eq!(shed.size_hint(), (0, Some(5)));
-    assert_eq!(shed.next().await, Some(0));
-    assert_eq!(format!("{shed:?}"), "Shed { left: 4, .. }");
-    drop(shed);
-    let mut shed = reaper.shed(5);
-    for key in [1, 2] {
-        assert_eq!(shed.next().await, Some(key));
-    }
+    assert_eq!(shed(&mut reaper, 3).await, [0, 1, 2]);
     let start = Instant::now();
     for key in 3..10 {
         assert_eq!(reaper.reap().await, Some(key));
@@ -106,9 +86,7 @@ async fn a_shed_of_touched_keys_takes_turns() {
     let mut polls = 0;
     let first = loop {
         polls += 1;
-        let mut shed = reaper.shed(1);
-        let mut next = task::spawn(shed.next());
-        let polled = next.enter(|_, next| next.poll(&mut Context::from_waker(&waker)));
+        let polled = reaper.poll_shed(&mut Context::from_waker(&waker));
         if let Poll::Ready(key) = polled {
             break key;
         }
@@ -129,9 +107,9 @@ async fn a_shed_leaves_other_tasks_their_turns() {
         set.touch(&key);
     }
     let others = tokio::spawn(async {});
-    let (mut shed, mut count) = (reaper.shed(usize::MAX), 0);
+    let mut count = 0;
     while !others.is_finished() {
-        assert!(shed.next().await.is_some());
+        assert!(reaper.shed().await.is_some());
         count += 1;
         assert!(count < 1_000, "the shed starves the other task");
     }
@@ -152,9 +130,7 @@ async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
         set.touch_with_timeout(&(KEYS + n), secs(5));
         set.touch_with_timeout(&(KEYS + n), secs(60));
         // The shed must succeed in one poll, which makes at most 2,048 steps.
-        let mut shed = reaper.shed(1);
-        let mut next = task::spawn(shed.next());
-        let polled = next.enter(|_, next| next.poll(&mut Context::from_waker(&waker)));
+        let polled = reaper.poll_shed(&mut Context::from_waker(&waker));
         assert!(matches!(polled, Poll::Ready(Some(_))), "{polled:?}");
     }
 }

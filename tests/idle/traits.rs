@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use futures_core::FusedStream;
+use futures_core::Stream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 use super::*;
@@ -14,8 +14,7 @@ use super::*;
 type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
 
 assert_impl_all!(IdleSet<u8>: Clone);
-assert_impl_all!(Reaper<u8>: FusedStream<Item = u8>);
-assert_impl_all!(Shed<'_, u8>: Debug, FusedStream<Item = u8>);
+assert_impl_all!(Reaper<u8>: Stream<Item = u8>);
 assert_impl_all!(Touched: Copy, Debug, Eq, Hash);
 assert_not_impl_any!(Reaper<u8>: Clone);
 // `auto_traits` checks the key.

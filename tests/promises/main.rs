@@ -40,7 +40,7 @@ mod p03_lateness;
 mod p04_cost_of_a_gap;
 mod p05_no_tick_without_a_reason;
 mod p06_bounded_work;
-mod p07_no_foreign_code_under_a_lock;
+mod p07_no_user_code_under_a_lock;
 mod p08_a_panicking_waker_harms_nobody_else;
 mod p09_keys_never_alias;
 mod p10_runtime_end;

@@ -1,7 +1,5 @@
 //! The handle as a future, and its methods.
 
-use futures_core::FusedFuture;
-
 use super::*;
 use crate::support::panics::assert_panics;
 
@@ -135,14 +133,4 @@ async fn ready_handles_in_a_loop_let_others_run() {
         }
     }
     assert!(turns < 10_000, "starves the other task");
-}
-
-/// The handle is terminated after its ready poll.
-#[tokio::test(start_paused = true)]
-async fn a_handle_is_fused() {
-    let timer = Timer::builder().build().unwrap();
-    let mut task = timer.schedule(ms(1), async { 7 }).unwrap();
-    assert!(!task.is_terminated());
-    assert_eq!((&mut task).await.unwrap(), 7);
-    assert!(task.is_terminated());
 }
