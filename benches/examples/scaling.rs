@@ -1,7 +1,7 @@
 //! Measures the figures of `docs/scaling.md` that `compare` does not measure.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|beside|blocked
+//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
@@ -9,11 +9,10 @@
 //! The last command counts the locked instructions of an operation.
 
 use std::{
-    cell::RefCell,
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
     sync::{Barrier, Mutex, mpsc},
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -42,12 +41,6 @@ enum Experiment {
     /// Sleeps that are registered on one worker, then polled again and dropped on this worker or
     /// another.
     Moved,
-    /// Registrations of ever earlier deadlines, each of which sets the alarm.
-    Earliest,
-    /// Churn on one worker, while the driver fires on the other worker.
-    Beside,
-    /// How late a sleep is while a task blocks after it has set the alarm.
-    Blocked,
     /// Runs operations of a cell of `compare ops`, for a tool that counts instructions.
     Count {
         workload: String,
@@ -65,12 +58,6 @@ fn main() {
         Experiment::Moved => {
             moved::<TokioWheel>();
             moved::<Tokio>();
-        }
-        Experiment::Earliest => earliest(),
-        Experiment::Beside => beside(),
-        Experiment::Blocked => {
-            blocked::<TokioWheel>();
-            blocked::<Tokio>();
         }
         Experiment::Count {
             workload,
@@ -97,7 +84,7 @@ fn shared() {
     ];
     for (name, builder) in builders {
         for threads in [1, WORKERS] {
-            print(&format!("{name}, x{threads}"), "ns", || {
+            print(&format!("{name}, x{threads}"), || {
                 let runtime = runtime(WORKERS);
                 let timer = build(&runtime, builder());
                 let times = on_workers(&runtime, threads, |_| {
@@ -113,7 +100,7 @@ fn shared() {
         ("no workers, `Timer`", false),
     ] {
         for threads in [1, WORKERS] {
-            print(&format!("{name}, x{threads}"), "ns", || {
+            print(&format!("{name}, x{threads}"), || {
                 outsiders(threads, ambient, ITERS)
             });
         }
@@ -152,7 +139,7 @@ fn moved<P: Peer>() {
         ("stay, both busy", false, true),
         ("move, both busy", true, true),
     ] {
-        print(&format!("{}: {name}", P::NAME), "ns", || {
+        print(&format!("{}: {name}", P::NAME), || {
             let runtime = runtime(WORKERS);
             // This sleep expires before the piles, so no sleep of a pile sets an alarm.
             runtime.spawn(async { P::sleep(LIMIT / 3).await });
@@ -208,121 +195,6 @@ fn poll_again_and_drop(mut pile: Pile) -> Duration {
     start.elapsed()
 }
 
-fn earliest() {
-    // The sleeps are so far apart that each of them is the first in its slot. Only the first entry
-    // of a slot sets an alarm.
-    const SLEEPS: u64 = 40;
-    const APART: Duration = Duration::from_secs(80);
-    for (name, earlier) in [("each later", false), ("each earlier", true)] {
-        print(name, "ns", || {
-            let runtime = runtime(1);
-            let timer = build(&runtime, Timer::builder().shards(1));
-            let times = on_workers(&runtime, 1, |_| {
-                let timer = timer.clone();
-                async move {
-                    let base = tokio_wheel::Instant::now() + Duration::from_secs(3_600);
-                    let mut sleeps: Vec<_> = (0..SLEEPS)
-                        .map(|i| {
-                            let offset = APART * i as u32;
-                            timer.sleep_until(if earlier {
-                                base - offset
-                            } else {
-                                base + offset
-                            })
-                        })
-                        .collect();
-                    tokio::task::yield_now().await;
-                    let start = Instant::now();
-                    for sleep in &mut sleeps {
-                        assert!(is_pending(Pin::new(sleep)));
-                    }
-                    start.elapsed()
-                }
-            });
-            mean(&times, SLEEPS)
-        });
-    }
-}
-
-/// Runs churn on one worker, while the driver on the other worker fires entries that expire at
-/// once.
-fn beside() {
-    const FIRED: usize = 400_000;
-    const CHURNED: u64 = 4_000;
-    for (name, scheduled, fired) in [
-        ("nothing fires", false, 0),
-        ("sleeps fire", false, FIRED),
-        ("scheduled tasks fire", true, FIRED),
-    ] {
-        let longest_waits = RefCell::new(Vec::new());
-        print(name, "ns", || {
-            let runtime = runtime(WORKERS);
-            let timer = build(&runtime, Timer::builder().shards(WORKERS));
-            let times = on_workers(&runtime, 1, |_| {
-                let timer = timer.clone();
-                async move {
-                    let due = tokio_wheel::Instant::now() + Duration::from_millis(400);
-                    let mut sleeps = Vec::new();
-                    let mut tasks = Vec::new();
-                    for _ in 0..fired {
-                        if scheduled {
-                            tasks.push(timer.schedule_at(due, async {}).expect("no limit"));
-                        } else {
-                            let mut sleep = timer.sleep_until(due);
-                            let _ = is_pending(Pin::new(&mut sleep));
-                            sleeps.push(sleep);
-                        }
-                    }
-                    let has_begun = || {
-                        tasks.iter().take(1).any(|task| task.is_started())
-                            || sleeps.iter().take(1).any(|sleep| sleep.is_elapsed())
-                    };
-                    while fired > 0 && !has_begun() {
-                        std::hint::spin_loop();
-                    }
-                    let mut longest = Duration::ZERO;
-                    let took = time(CHURNED, || {
-                        let start = Instant::now();
-                        poll_and_drop(timer.sleep(LIMIT));
-                        longest = longest.max(start.elapsed());
-                    });
-                    (took, longest)
-                }
-            });
-            longest_waits.borrow_mut().push(times[0].1);
-            mean(&[times[0].0], CHURNED)
-        });
-        let mut longest_waits = longest_waits.into_inner();
-        longest_waits.sort();
-        let median = longest_waits[ROUNDS / 2].as_secs_f64() * 1e6;
-        println!("{:36} {median:8.1} us for the longest, in the median", "");
-    }
-}
-
-/// Measures a sleep of 50 ms. A task of another worker registers an earlier sleep and then blocks
-/// for 300 ms.
-fn blocked<P: Peer>() {
-    print_most(P::NAME, "ms late", || {
-        let runtime = runtime(WORKERS);
-        let late = runtime.block_on(async {
-            let sleeper = tokio::spawn(async {
-                let start = Instant::now();
-                P::sleep(Duration::from_millis(50)).await;
-                start.elapsed() - Duration::from_millis(50)
-            });
-            let blocker = tokio::spawn(async {
-                tokio::task::yield_now().await;
-                let mut earlier = Box::pin(P::sleep(Duration::from_millis(20)));
-                poll_fn(|cx| Poll::Ready(earlier.as_mut().poll(cx).is_ready())).await;
-                thread::sleep(Duration::from_millis(300));
-            });
-            blocker.await.expect("no panic");
-            sleeper.await.expect("no panic")
-        });
-        late.as_secs_f64() * 1e3
-    });
-}
-
 fn build(runtime: &Runtime, builder: Builder) -> Timer {
     let _entered = runtime.enter();
     builder.build().expect("no timer")
@@ -345,12 +217,7 @@ fn mean(times: &[Duration], iters: u64) -> f64 {
     total.as_nanos() as f64 / times.len() as f64 / iters as f64
 }
 
-fn print(name: &str, unit: &str, sample: impl Fn() -> f64) {
+fn print(name: &str, sample: impl Fn() -> f64) {
     let least = (0..ROUNDS).map(|_| sample()).fold(f64::INFINITY, f64::min);
-    println!("{name:36} {least:8.1} {unit}");
-}
-
-fn print_most(name: &str, unit: &str, sample: impl Fn() -> f64) {
-    let most = (0..ROUNDS).map(|_| sample()).fold(0.0, f64::max);
-    println!("{name:36} {most:8.1} {unit} at most");
+    println!("{name:36} {least:8.1} ns");
 }
