@@ -14,10 +14,11 @@
 use std::{
     collections::BTreeMap,
     fs,
-    future::Future,
+    future::{Future, poll_fn},
     path::{Path, PathBuf},
     pin::{Pin, pin},
     process::Command,
+    task::Poll,
     thread,
     time::Duration,
 };
@@ -215,7 +216,7 @@ fn insert_remove(count: u64) {
     on_a_thread(async move {
         let mut queue = DelayQueue::new();
         queue.insert(0, FAR);
-        assert!(is_pending(pin!(queue.next())));
+        poll_fn(|cx| Poll::Ready(assert!(queue.poll_next_unpin(cx).is_pending()))).await;
         for i in 0..count {
             let key = queue.insert(i, FAR);
             queue.remove(&key);

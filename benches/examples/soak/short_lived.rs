@@ -42,11 +42,13 @@ fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
         ended: AtomicBool::new(false),
     });
     let entered = runtime.enter();
-    match rng.u8(..5) {
-        0 => drop(Timer::builder().high_resolution().install()),
-        1 => drop(Timer::builder().tick(Duration::from_millis(1)).install()),
-        _ => {}
-    }
+    let builder = match rng.u8(..5) {
+        0 => Some(Timer::builder().high_resolution()),
+        1 => Some(Timer::builder().tick(Duration::from_millis(1))),
+        // Only a default timer that was installed can be shut down.
+        _ => env.loses_its_timer.then(Timer::builder),
+    };
+    let installed = builder.map(|builder| builder.install().expect("nothing has used the runtime"));
     let timers = [
         Timer::current(),
         Timer::builder()
@@ -68,8 +70,8 @@ fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
         true => runtime.block_on(async { tokio::time::sleep(alive).await }),
         false => thread::sleep(alive),
     }
-    if env.loses_its_timer {
-        drop(timers[0].shutdown());
+    if let Some(installed) = installed.filter(|_| env.loses_its_timer) {
+        drop(installed.shutdown());
     }
     if rng.u8(..3) == 0 {
         built.ended.store(true, Ordering::SeqCst);
