@@ -176,7 +176,8 @@ impl Builder {
     /// driver wakes up more often: up to once for each tick in which an entry fires. A busy runtime still
     /// delays the tasks that are woken. The timer also works with a paused clock.
     ///
-    /// The timer needs one file descriptor and a runtime with I/O enabled.
+    /// The timer needs one file descriptor and a runtime with I/O enabled. On systems other than Linux, building
+    /// the timer fails with [`BuildError::Alarm`].
     ///
     /// # Examples
     ///

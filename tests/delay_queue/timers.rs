@@ -104,10 +104,11 @@ fn made_and_filled_outside_of_a_runtime() {
 
 #[test]
 fn a_queue_outlives_the_runtime_that_polled_it() {
-    let mut queue = DelayQueue::new();
-    queue.insert("a", ms(20));
-    let waker = Waker::noop();
     let first = current_thread();
+    let mut queue = DelayQueue::new();
+    // The first poll must come before the deadline. Under qemu, it comes more than 20 ms after the insertion.
+    queue.insert("a", ms(500));
+    let waker = Waker::noop();
     first.block_on(async {
         let mut cx = Context::from_waker(waker);
         assert!(queue.poll_expired(&mut cx).is_pending());
