@@ -1,0 +1,93 @@
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(test(
+    no_crate_inject,
+    attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))
+))]
+
+//! tokio, with its `time` replaced by [`tokio_wheel`].
+//!
+//! A program moves to the wheel by one line of its Cargo.toml. Its source code does not change:
+//!
+//! ```toml
+//! [dependencies]
+//! tokio = { package = "tokio-on-wheel", version = "0.1", features = ["full"] }
+//! ```
+//!
+//! To go back, restore the old line.
+//!
+//! # Behavior
+//!
+//! `tokio::time` is now this crate's module `time`, which has the timers of [`tokio_wheel`]. Everything else is tokio's
+//! own: types, traits, macros, and the runtime. Each feature of tokio exists, turns on tokio's feature of the same
+//! name, and is off by default.
+//!
+//! ```
+//! # extern crate tokio_on_wheel as tokio;
+//! use tokio::time::{self, Duration, Instant};
+//!
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() {
+//!     let start = Instant::now();
+//!     let sleep = time::sleep(Duration::from_millis(20));
+//!     tokio::pin!(sleep);
+//!     tokio::select! {
+//!         () = &mut sleep => assert_eq!(start.elapsed(), Duration::from_millis(20)),
+//!         () = std::future::pending() => unreachable!(),
+//!     }
+//!
+//!     // The program itself does not name `tokio_wheel`.
+//!     let _: &tokio_wheel::Sleep = &sleep;
+//! }
+//! ```
+//!
+//! To use more of the wheel, such as `Timer::metrics` or a `DelayQueue`, add `tokio-wheel` beside this crate. Both share
+//! each runtime's default timer.
+//!
+//! # What you may meet
+//!
+//! At compile time:
+//!
+//! | the compiler reports | because | use |
+//! |---|---|---|
+//! | E0308 at `IntervalStream::new`, `timeout_repeating` or another function of a dependency that takes an `Interval` or a `Sleep` | the dependency expects tokio's type | `tokio_wheel_util::stream`, which has the items of tokio-stream |
+//! | E0308 or E0277 at an `Elapsed` | a dependency returns tokio's `Elapsed`, or expects it | `?` or `into`, which turn tokio's type into the wheel's |
+//! | a failed assertion that a future is not `Unpin` | the wheel's `Sleep`, `Timeout` and `Interval` are `Unpin` if their parts are | no assertion |
+//! | E0603, module `time` is private | the feature `time` is off, and must be on even if another crate turns tokio's on | the feature `time` |
+//!
+//! At run time:
+//!
+//! * **Outside a runtime.** The first poll of a timer needs a runtime whose time is enabled (`enable_time` or
+//!   `enable_all`), and panics elsewhere. In tokio, the call that creates the timer needs the runtime.
+//! * **Downcasts.** `downcast_ref::<tokio::time::error::Elapsed>()` finds only errors of your own timeouts, and not those
+//!   of dependencies.
+//! * **Dependencies stay on tokio's timers.** This line changes only your own package. A `timeout` in hyper, sqlx or
+//!   another dependency works as before, and costs the same as before.
+//! * The [migration guide] lists the small differences, such as a sleep of zero, which is ready at once.
+//!
+//! A library can use this crate too. If its public functions take or return a timer, their types change for its users.
+//!
+//! [migration guide]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md#tokiotime
+
+pub use tokio::*;
+
+#[cfg(not(feature = "time"))]
+mod time {} // To use `tokio::time`, turn on the feature `time`.
+
+/// Sleeps, timeouts and intervals of [`tokio_wheel`], under their names in [`tokio::time`].
+#[cfg(feature = "time")]
+pub mod time {
+    #[cfg(feature = "test-util")]
+    pub use tokio_wheel::{advance, pause, resume};
+
+    pub use tokio_wheel::{
+        Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval, interval_at,
+        sleep, sleep_until, timeout, timeout_at,
+    };
+
+    /// The errors of [`tokio::time`].
+    pub mod error {
+        pub use tokio::time::error::Error;
+        pub use tokio_wheel::error::Elapsed;
+    }
+}
