@@ -71,7 +71,9 @@
 
 pub use tokio::*;
 
+// Without this module, `tokio::time` would be tokio's own if another crate turned on tokio's feature.
 #[cfg(not(feature = "time"))]
+#[allow(hidden_glob_reexports, reason = "another crate may turn it on")]
 mod time {} // To use `tokio::time`, turn on the feature `time`.
 
 /// Sleeps, timeouts and intervals of [`tokio_wheel`], under their names in [`tokio::time`].
