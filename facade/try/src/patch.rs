@@ -8,8 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::Metadata;
-use include_dir::{Dir, include_dir};
+use cargo_metadata::{Metadata, semver::VersionReq};
+use include_dir::{Dir, File, include_dir};
 use toml_edit::{Array, DocumentMut, Item, TableLike, value};
 
 static FACADE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../src");
@@ -42,12 +42,11 @@ impl Patch {
         let mut facade: DocumentMut = include_str!("../../Cargo.toml").parse()?;
         let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
         let mut real: DocumentMut = fs::read_to_string(&tokio.manifest_path)?.parse()?;
-        let oldest = wheel["dependencies"]["tokio"]["version"].as_str();
-        let oldest = format!(">={}", oldest.context("tokio-wheel names no tokio")?).parse();
-        let oldest: cargo_metadata::semver::VersionReq = oldest?;
+        let needed = wheel["dependencies"]["tokio"]["version"].as_str();
+        let needed = VersionReq::parse(needed.context("tokio-wheel names no tokio")?)?;
         ensure!(
-            oldest.matches(&tokio.version),
-            "tokio must be {oldest}, found {version}: `cargo update tokio --recursive` selects the newest"
+            needed.matches(&tokio.version),
+            "tokio must be {needed}, got {version}: run `cargo update tokio --recursive`"
         );
 
         real["package"]["name"] = value("tokio-real");
@@ -59,23 +58,18 @@ impl Patch {
         // Dependencies may use features that tokio does not document, such as `bytes`.
         let features = table(&mut facade["features"])?;
         for feature in tokio.features.keys() {
-            if !features.contains_key(feature) {
-                features.insert(
-                    feature,
-                    value(Array::from_iter([format!("tokio/{feature}")])),
-                );
-            }
+            let of_tokio = Array::from_iter([format!("tokio/{feature}")]);
+            features.entry(feature).or_insert(value(of_tokio));
         }
 
-        // Without a lock file, the first `cargo metadata` has written one.
-        let lock = metadata.workspace_root.join("Cargo.lock");
-        let lock: DocumentMut = fs::read_to_string(lock)?.parse()?;
+        let manifest: PathBuf = metadata.workspace_root.join("Cargo.toml").into();
+        let lock: DocumentMut = fs::read_to_string(lock_of(&manifest))?.parse()?;
         let locked = lock["package"].as_array_of_tables();
         let unlocked = locked.into_iter().flatten().filter_map(|package| {
             let name = package["name"].as_str()?;
-            wheel["dependencies"]
-                .get(name)
-                .filter(|_| name != "tokio")?;
+            let dependency = wheel["dependencies"].get(name)?;
+            let is_needed = name != "tokio" && dependency.get("optional").is_none();
+            is_needed.then_some(())?;
             Some(format!("{name}@{}", package["version"].as_str()?))
         });
         let unlocked = unlocked.collect();
@@ -89,7 +83,7 @@ impl Patch {
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
             folder: std::path::absolute(folder)?,
-            manifest: metadata.workspace_root.join("Cargo.toml").into(),
+            manifest,
             unlocked,
         })
     }
@@ -99,13 +93,9 @@ impl Patch {
     pub(crate) fn on_wheel<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
         // On Ctrl-C, cargo ends as well, and this process restores the file.
         ctrlc::set_handler(|| {})?;
-        let lock = self.manifest.with_file_name("Cargo.lock");
-        let before = fs::read(&lock).ok();
+        let before = fs::read(lock_of(&self.manifest))?;
         let result = self.update().and_then(|()| call(self.cargo()));
-        match before {
-            Some(before) => fs::write(lock, before)?,
-            None => fs::remove_file(lock)?,
-        }
+        fs::write(lock_of(&self.manifest), before)?;
         result
     }
 
@@ -122,11 +112,9 @@ impl Patch {
     /// ignore the wheel if it needs newer ones.
     fn update(&self) -> Result<()> {
         let mut cargo = self.cargo();
-        cargo
-            .args(["update", "--quiet", "--manifest-path"])
-            .arg(&self.manifest);
-        let status = cargo.args(&self.unlocked).status()?;
-        let lock = fs::read_to_string(self.manifest.with_file_name("Cargo.lock"))?;
+        cargo.args(["update", "--quiet", "--manifest-path"]);
+        let status = cargo.arg(&self.manifest).args(&self.unlocked).status()?;
+        let lock = fs::read_to_string(lock_of(&self.manifest))?;
         let is_used = lock.contains("name = \"tokio-real\"");
         ensure!(
             status.success() && is_used,
@@ -150,11 +138,12 @@ impl fmt::Display for Patch {
         writeln!(f, "[patch.crates-io]\ntokio.path = '{}'\n", path.display())?;
         writeln!(f, "3. Run `cargo update {}`.\n", self.unlocked.join(" "))?;
         writeln!(f, "To go back, remove the lines, and restore Cargo.lock.")?;
-        write!(
-            f,
-            "`cargo on-wheel cargo build` does the same, and changes no file."
-        )
+        f.write_str("`cargo on-wheel cargo build` does the same, and changes no file.")
     }
+}
+
+fn lock_of(manifest: &Path) -> PathBuf {
+    manifest.with_file_name("Cargo.lock")
 }
 
 fn table(item: &mut Item) -> Result<&mut dyn TableLike> {
@@ -172,9 +161,8 @@ fn on_real_tokio(manifest: &mut DocumentMut) -> Result<()> {
 }
 
 fn embedded(dir: &Dir<'_>) -> Files {
-    let files = dir
-        .files()
-        .map(|file| (file.path().into(), file.contents().into()));
+    let file = |file: &File<'_>| (file.path().into(), file.contents().into());
+    let files = dir.files().map(file);
     files.chain(dir.dirs().flat_map(embedded)).collect()
 }
 
@@ -194,16 +182,7 @@ fn read(root: &Path, below: &Path, files: &mut Files) -> Result<()> {
 
 /// Writes a package. Files that do not change keep their times, so that cargo does not build them again.
 fn write(package: &Path, mut manifest: DocumentMut, files: Files) -> Result<()> {
-    for key in [
-        "badges",
-        "bench",
-        "dev-dependencies",
-        "example",
-        "lints",
-        "profile",
-        "test",
-        "workspace",
-    ] {
+    for key in ["dev-dependencies", "example", "lints", "test"] {
         manifest.remove(key);
     }
     // Without a workspace of its own, cargo would look for the package in the program's workspace.
