@@ -62,11 +62,13 @@
 //! * **Downcasts.** `downcast_ref::<tokio::time::error::Elapsed>()` finds only errors of your own timeouts, and not those
 //!   of dependencies.
 //! * **Dependencies stay on tokio's timers.** This line changes only your own package. A `timeout` in hyper, sqlx or
-//!   another dependency works as before, and costs the same as before.
+//!   another dependency works as before, and costs the same as before. To see what the wheel would gain there, try
+//!   [`cargo on-wheel`], which moves a program with all of its dependencies, as an experiment.
 //! * The [migration guide] lists the small differences, such as a sleep of zero, which is ready at once.
 //!
 //! A library can use this crate too. If its public functions take or return a timer, their types change for its users.
 //!
+//! [`cargo on-wheel`]: https://github.com/tokio-wheel/tokio-wheel/tree/main/facade/try
 //! [migration guide]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md#tokiotime
 
 pub use tokio::*;

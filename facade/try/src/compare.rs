@@ -1,7 +1,6 @@
 //! Runs a command on both sides in turn.
 
 use std::{
-    ffi::OsString,
     io::BufReader,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -22,6 +21,9 @@ pub(crate) struct Compare {
     /// The command of cargo that builds the program, such as `bench --no-run --bench NAME`
     #[arg(long, default_value = "build --release", value_name = "COMMAND")]
     build: String,
+    /// Also measures with Linux's `perf` what part of the CPU is spent in the code of timers
+    #[arg(long)]
+    perf: bool,
     /// The command to run. `{}` stands for the path of the program
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -60,6 +62,10 @@ impl Compare {
         );
         row("time", tokio.time, wheel.time);
         row("CPU", tokio.cpu, wheel.cpu);
+        if self.perf {
+            let [tokio, wheel] = programs.map(|program| self.share(&program, &patch.folder));
+            println!("{:<8}{:>29.2}%{:>29.2}%", "timers", tokio?, wheel?);
+        }
         println!(
             "\nMedians of {} runs, with the shortest and the longest run.",
             self.runs
@@ -92,16 +98,43 @@ impl Compare {
         }
     }
 
-    /// Runs the command. Returns the time, and the CPU time of the user and the system.
-    fn measure(&self, program: &Path) -> Result<(f64, Option<f64>)> {
+    /// Returns the command for a program.
+    fn words(&self, program: &Path) -> Result<Vec<String>> {
         let program = program
             .to_str()
             .context("the path of the program is not UTF-8")?;
-        let words = self
-            .command
-            .iter()
-            .map(|word| OsString::from(word.replace("{}", program)));
-        let words: Vec<_> = words.collect();
+        let words = self.command.iter().map(|word| word.replace("{}", program));
+        Ok(words.collect())
+    }
+
+    /// Runs the command under `perf`. Returns the share of timers in percent.
+    fn share(&self, program: &Path, folder: &Path) -> Result<f64> {
+        let data = folder.join("perf.data");
+        let mut record = Command::new("perf");
+        record
+            .args(["record", "--quiet", "--freq", "499", "--output"])
+            .arg(&data);
+        let status = record.arg("--").args(self.words(program)?).status()?;
+        ensure!(status.success(), "{record:?} failed");
+        let mut report = Command::new("perf");
+        report.args([
+            "report",
+            "--stdio",
+            "--no-children",
+            "--fields",
+            "overhead,symbol",
+        ]);
+        let output = report
+            .args(["--percent-limit", "0", "--input"])
+            .arg(&data)
+            .output()?;
+        ensure!(output.status.success(), "{report:?} failed");
+        Ok(share_of_timers(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Runs the command. Returns the time, and the CPU time of the user and the system.
+    fn measure(&self, program: &Path) -> Result<(f64, Option<f64>)> {
+        let words = self.words(program)?;
         let before = cpu()?;
         let start = Instant::now();
         let status = Command::new(&words[0]).args(&words[1..]).status();
@@ -125,6 +158,24 @@ fn cpu() -> Result<Option<f64>> {
 #[cfg(not(unix))]
 fn cpu() -> Result<Option<f64>> {
     Ok(None)
+}
+
+/// Adds up the percentages of functions that only timers call. The compiler inlines some functions, such as
+/// `poll`, into the code of the program, so their share does not count.
+fn share_of_timers(report: &str) -> f64 {
+    let timers = [
+        "tokio::runtime::time",
+        "tokio_wheel::driver",
+        "tokio_wheel::futures::registration",
+        "tokio_wheel::ground",
+        "tokio_wheel::timer",
+        "tokio_wheel::wheel",
+    ];
+    let lines = report
+        .lines()
+        .filter(|line| timers.iter().any(|timer| line.contains(timer)));
+    let percent = |line: &str| line.trim().split('%').next()?.parse::<f64>().ok();
+    lines.filter_map(percent).sum()
 }
 
 fn row(name: &str, mut tokio: Vec<f64>, mut wheel: Vec<f64>) {
@@ -151,4 +202,16 @@ fn row(name: &str, mut tokio: Vec<f64>, mut wheel: Vec<f64>) {
         median(&wheel) / median(&tokio),
         if differ { "" } else { "  the ranges overlap" },
     );
+}
+
+#[test]
+fn the_share_of_timers_counts_functions_of_timers() {
+    let report = "
+# Overhead  Symbol
+    60.00%  [.] program::serve
+     2.50%  [.] tokio::runtime::time::entry::TimerEntry::poll_elapsed
+     1.25%  [.] <tokio_wheel::futures::registration::Registration as core::ops::drop::Drop>::drop
+     0.50%  [.] <tokio::time::timeout::Timeout<T> as core::future::future::Future>::poll
+";
+    assert_eq!(share_of_timers(report), 3.75);
 }

@@ -6,9 +6,9 @@
 mod compare;
 mod patch;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cargo_metadata::MetadataCommand;
 use clap::{Args, Parser, Subcommand};
 
@@ -30,9 +30,9 @@ enum Cargo {
 #[derive(Args)]
 #[command(version)]
 struct OnWheel {
-    /// The Cargo.toml of the program [default: the Cargo.toml of this folder]
+    /// The folder of the program [default: the current folder]
     #[arg(long, global = true)]
-    manifest_path: Option<PathBuf>,
+    program: Option<PathBuf>,
     /// The folder to make [default: on-wheel in the target folder]
     #[arg(long, global = true)]
     folder: Option<PathBuf>,
@@ -61,21 +61,13 @@ enum Command {
 
 fn main() -> Result<ExitCode> {
     let Cargo::OnWheel(options) = Cargo::parse();
-    let mut metadata = MetadataCommand::new();
-    if let Some(path) = &options.manifest_path {
-        metadata.manifest_path(path);
+    if let Some(program) = options.program {
+        env::set_current_dir(program)?;
     }
-    let patch = Patch::make(&metadata.exec()?, options.folder)?;
+    let patch = Patch::make(&MetadataCommand::new().exec()?, options.folder)?;
     match options.command {
         Command::Cargo { arguments } => {
-            let status = patch.on_wheel(|mut cargo| {
-                let (command, rest) = arguments.split_first().context("no command of cargo")?;
-                cargo.arg(command);
-                if let Some(path) = &options.manifest_path {
-                    cargo.arg("--manifest-path").arg(path);
-                }
-                Ok(cargo.args(rest).status()?)
-            })?;
+            let status = patch.on_wheel(|mut cargo| Ok(cargo.args(arguments).status()?))?;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }

@@ -19,7 +19,7 @@ static WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../src");
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
 pub(crate) struct Patch {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The manifest of the workspace that uses the folder.
     manifest: PathBuf,
     /// The packages that may need another version, as arguments of `cargo update`.
@@ -185,6 +185,8 @@ fn write(package: &Path, mut manifest: DocumentMut, files: Files) -> Result<()> 
     for key in ["dev-dependencies", "example", "lints", "test"] {
         manifest.remove(key);
     }
+    // Cargo shows the warnings of a package in a folder, but not those of a package from the registry.
+    manifest["lints"]["rust"]["warnings"] = value("allow");
     // Without a workspace of its own, cargo would look for the package in the program's workspace.
     manifest["workspace"] = toml_edit::table();
     let is_new = |path: &Path, content: &[u8]| fs::read(path).ok().as_deref() != Some(content);
