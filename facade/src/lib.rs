@@ -14,7 +14,8 @@
 //! tokio = { package = "tokio-on-wheel", version = "0.1", features = ["full"] }
 //! ```
 //!
-//! To go back, restore the old line.
+//! Keep the features that the line had. In a workspace, change the line in `[workspace.dependencies]`, or the line of
+//! each member. To go back, restore the old lines and Cargo.lock. The crate needs Rust 1.85 and tokio 1.54.
 //!
 //! # Behavior
 //!
@@ -51,9 +52,11 @@
 //! | the compiler reports | because | use |
 //! |---|---|---|
 //! | E0308 at `IntervalStream::new`, `timeout_repeating` or another function of a dependency that takes an `Interval` or a `Sleep` | the dependency expects tokio's type | `tokio_wheel_util::stream`, which has the items of tokio-stream |
-//! | E0308 or E0277 at an `Elapsed` | a dependency returns tokio's `Elapsed`, or expects it | `?` or `into`, which turn tokio's type into the wheel's |
+//! | E0308 at an `Elapsed` | a dependency returns tokio's `Elapsed` | `?` or `into`, which turn tokio's type into the wheel's |
+//! | E0277 at `?` after a timeout | the error type of a dependency converts only from tokio's `Elapsed` | `map_err` |
 //! | a failed assertion that a future is not `Unpin` | the wheel's `Sleep`, `Timeout` and `Interval` are `Unpin` if their parts are | no assertion |
-//! | E0603, module `time` is private | the feature `time` is off, and must be on even if another crate turns tokio's on | the feature `time` |
+//! | E0603: module `time` is private | this crate's feature `time` is off, although another crate may turn on tokio's | the feature `time` |
+//! | E0425 or E0432 at `pause`, `resume` or `advance` | the same, with the feature `test-util` | the feature `test-util` |
 //!
 //! At run time:
 //!
