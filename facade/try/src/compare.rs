@@ -47,7 +47,10 @@ impl Compare {
             // Each side is first in every other run.
             for side in [run as usize % 2, 1 - run as usize % 2] {
                 let name = ["tokio", "wheel"][side];
-                eprintln!("--- {name}, run {run} of {}", self.runs);
+                match run {
+                    0 => eprintln!("--- {name}, a run that does not count"),
+                    _ => eprintln!("--- {name}, run {run} of {}", self.runs),
+                }
                 let (time, cpu) = self.measure(&programs[side])?;
                 if run > 0 {
                     sides[side].time.push(time);

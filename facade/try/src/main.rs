@@ -14,6 +14,12 @@ use clap::{Args, Parser, Subcommand};
 
 use patch::Patch;
 
+#[derive(Parser)]
+#[command(bin_name = "cargo")]
+enum Cargo {
+    OnWheel(OnWheel),
+}
+
 /// Tries tokio-wheel on a whole program and its dependencies
 ///
 /// Makes a folder with a package named `tokio`, which is the program's own version of tokio with `time`
@@ -21,12 +27,6 @@ use patch::Patch;
 ///
 /// This is an experiment for the workspace of a binary. It pins the version of tokio, and does not reach the
 /// users of a library. For production, depend on tokio-on-wheel or tokio-wheel.
-#[derive(Parser)]
-#[command(bin_name = "cargo")]
-enum Cargo {
-    OnWheel(OnWheel),
-}
-
 #[derive(Args)]
 #[command(version)]
 struct OnWheel {
