@@ -51,7 +51,7 @@
 //!
 //! | cargo or the compiler reports | because | use |
 //! |---|---|---|
-//! | failed to select a version for `slab` or `tokio` | Cargo.lock has an older version than the wheel needs | `cargo update slab tokio` |
+//! | failed to select a version for `slab`, `futures-core` or `tokio` | Cargo.lock has older versions than the wheel needs | `cargo update slab futures-core tokio`, or those that cargo names |
 //! | E0308 at `IntervalStream::new`, `timeout_repeating` or another function of a dependency that takes an `Interval` or a `Sleep` | the dependency expects tokio's type | `tokio_wheel_util::stream`, which has the items of tokio-stream |
 //! | E0308 at an `Elapsed` | a dependency returns tokio's `Elapsed` | `?` or `into`, which turn tokio's type into the wheel's |
 //! | E0277 at `?` after a timeout | the error type of a dependency converts only from tokio's `Elapsed` | `map_err` |
