@@ -1,0 +1,78 @@
+#![forbid(unsafe_code)]
+
+//! Tries tokio-wheel on a whole program, dependencies included: `cargo install --path facade/try`, then
+//! `cargo on-wheel --help` in the program's folder.
+
+mod compare;
+mod patch;
+
+use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use cargo_metadata::MetadataCommand;
+use clap::{Args, Parser, Subcommand};
+
+use patch::Patch;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo")]
+enum Cargo {
+    OnWheel(OnWheel),
+}
+
+/// Tries tokio-wheel on a whole program and its dependencies
+///
+/// Makes a folder with a package named `tokio`, which is the program's own version of tokio with `time`
+/// replaced by tokio-wheel. Cargo then uses this package for the program and all of its dependencies.
+///
+/// This is an experiment for the workspace of a binary. It pins the version of tokio, and does not reach the
+/// users of a library. For production, depend on tokio-on-wheel or tokio-wheel.
+#[derive(Args)]
+#[command(version)]
+struct OnWheel {
+    /// The folder of the program [default: the current folder]
+    #[arg(long, global = true)]
+    program: Option<PathBuf>,
+    /// The folder to make [default: on-wheel in the target folder]
+    #[arg(long, global = true)]
+    folder: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a command of cargo on the wheel, such as `cargo on-wheel cargo test --workspace`
+    ///
+    /// Changes no file: cargo builds in a target folder of its own, and Cargo.lock is restored afterwards. To
+    /// go back, run the command without `on-wheel cargo`.
+    Cargo {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Runs a command with the program on tokio and on the wheel in turn, and compares time and CPU
+    ///
+    /// The command is a benchmark or a load test. It ends by itself, and waits for the processes that it
+    /// starts, because the tool counts the CPU of finished processes.
+    Compare(compare::Compare),
+    /// Only makes the folder, and prints the lines of Cargo.toml that use it
+    Patch,
+}
+
+fn main() -> Result<ExitCode> {
+    let Cargo::OnWheel(options) = Cargo::parse();
+    if let Some(program) = options.program {
+        env::set_current_dir(program)?;
+    }
+    let patch = Patch::make(&MetadataCommand::new().exec()?, options.folder)?;
+    match options.command {
+        Command::Cargo { arguments } => {
+            let status = patch.on_wheel(|mut cargo| Ok(cargo.args(arguments).status()?))?;
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        Command::Compare(compare) => compare.run(&patch)?,
+        Command::Patch => println!("{patch}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,208 @@
+//! The folder with three packages: `tokio` is tokio-on-wheel under this name, and uses `tokio-wheel` and
+//! `tokio-real`, which is tokio itself.
+
+use std::{
+    env, fmt, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Metadata, semver::VersionReq};
+use include_dir::{Dir, File, include_dir};
+use toml_edit::{Array, DocumentMut, Item, TableLike, value};
+
+static FACADE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../src");
+static WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../src");
+
+/// The path of each file below `src`, and its content.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+pub(crate) struct Patch {
+    pub(crate) folder: PathBuf,
+    /// The manifest of the workspace that uses the folder.
+    manifest: PathBuf,
+    /// The packages that may need another version, as arguments of `cargo update`.
+    unlocked: Vec<String>,
+}
+
+impl Patch {
+    /// Makes the folder for the version of tokio that the workspace uses.
+    pub(crate) fn make(metadata: &Metadata, folder: Option<PathBuf>) -> Result<Self> {
+        let mut packages = metadata.packages.iter();
+        let tokio = packages.find(|package| {
+            let source = package.source.as_ref();
+            package.name == "tokio"
+                && package.version.major == 1
+                && source.is_some_and(|source| source.is_crates_io())
+        });
+        let tokio = tokio.context("the program uses no tokio 1 from crates.io")?;
+        let version = tokio.version.to_string();
+
+        let mut facade: DocumentMut = include_str!("../../Cargo.toml").parse()?;
+        let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
+        let mut real: DocumentMut = fs::read_to_string(&tokio.manifest_path)?.parse()?;
+        let needed = wheel["dependencies"]["tokio"]["version"].as_str();
+        let needed = VersionReq::parse(needed.context("tokio-wheel names no tokio")?)?;
+        ensure!(
+            needed.matches(&tokio.version),
+            "tokio must be {needed}, got {version}: run `cargo update tokio --recursive`"
+        );
+
+        real["package"]["name"] = value("tokio-real");
+        on_real_tokio(&mut wheel)?;
+        on_real_tokio(&mut facade)?;
+        facade["package"]["name"] = value("tokio");
+        facade["package"]["version"] = value(&version);
+        facade["dependencies"]["tokio-wheel"]["path"] = value("../tokio-wheel");
+        // Dependencies may use features that tokio does not document, such as `bytes`.
+        let features = table(&mut facade["features"])?;
+        for feature in tokio.features.keys() {
+            let of_tokio = Array::from_iter([format!("tokio/{feature}")]);
+            features.entry(feature).or_insert(value(of_tokio));
+        }
+
+        let manifest: PathBuf = metadata.workspace_root.join("Cargo.toml").into();
+        let lock: DocumentMut = fs::read_to_string(lock_of(&manifest))?.parse()?;
+        let locked = lock["package"].as_array_of_tables();
+        let unlocked = locked.into_iter().flatten().filter_map(|package| {
+            let name = package["name"].as_str()?;
+            let dependency = wheel["dependencies"].get(name)?;
+            let is_needed = name != "tokio" && dependency.get("optional").is_none();
+            is_needed.then_some(())?;
+            Some(format!("{name}@{}", package["version"].as_str()?))
+        });
+        let unlocked = unlocked.collect();
+
+        let folder = folder.unwrap_or_else(|| metadata.target_directory.join("on-wheel").into());
+        let mut files = Files::new();
+        let sources = tokio.manifest_path.with_file_name("src");
+        read(sources.as_std_path(), Path::new(""), &mut files)?;
+        write(&folder.join("tokio-real"), real, files)?;
+        write(&folder.join("tokio-wheel"), wheel, embedded(&WHEEL))?;
+        write(&folder.join("tokio"), facade, embedded(&FACADE))?;
+        Ok(Self {
+            folder: std::path::absolute(folder)?,
+            manifest,
+            unlocked,
+        })
+    }
+
+    /// Calls a function with a command of cargo that uses the wheel, and builds in a target folder of its own.
+    /// Restores Cargo.lock afterwards.
+    pub(crate) fn on_wheel<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
+        // On Ctrl-C, cargo ends as well, and this process restores the file.
+        ctrlc::set_handler(|| {})?;
+        let before = fs::read(lock_of(&self.manifest))?;
+        let result = self.update().and_then(|()| call(self.cargo()));
+        fs::write(lock_of(&self.manifest), before)?;
+        result
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = cargo();
+        let path = self.folder.join("tokio");
+        cargo.arg("--config");
+        cargo.arg(format!("patch.crates-io.tokio.path='{}'", path.display()));
+        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        cargo
+    }
+
+    /// Brings the wheel into Cargo.lock. Cargo would otherwise keep the versions that Cargo.lock has, and
+    /// ignore the wheel if it needs newer ones.
+    fn update(&self) -> Result<()> {
+        let mut cargo = self.cargo();
+        cargo.args(["update", "--quiet", "--manifest-path"]);
+        let status = cargo.arg(&self.manifest).args(&self.unlocked).status()?;
+        let lock = fs::read_to_string(lock_of(&self.manifest))?;
+        let is_used = lock.contains("name = \"tokio-real\"");
+        ensure!(
+            status.success() && is_used,
+            "cargo cannot select versions for the wheel: {cargo:?}"
+        );
+        Ok(())
+    }
+}
+
+/// Returns the cargo that called this process.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let manifest = self.manifest.display();
+        let path = self.folder.join("tokio");
+        writeln!(f, "1. Keep a copy of Cargo.lock.")?;
+        writeln!(f, "2. Add these lines to {manifest}:\n")?;
+        writeln!(f, "[patch.crates-io]\ntokio.path = '{}'\n", path.display())?;
+        writeln!(f, "3. Run `cargo update {}`.\n", self.unlocked.join(" "))?;
+        writeln!(f, "To go back, remove the lines, and restore Cargo.lock.")?;
+        f.write_str("`cargo on-wheel cargo build` does the same, and changes no file.")
+    }
+}
+
+fn lock_of(manifest: &Path) -> PathBuf {
+    manifest.with_file_name("Cargo.lock")
+}
+
+fn table(item: &mut Item) -> Result<&mut dyn TableLike> {
+    item.as_table_like_mut()
+        .context("the manifest is not as expected")
+}
+
+/// Replaces the dependency on tokio by a dependency on `tokio-real`. The source code still calls it tokio.
+fn on_real_tokio(manifest: &mut DocumentMut) -> Result<()> {
+    let tokio = table(&mut manifest["dependencies"]["tokio"])?;
+    tokio.remove("version");
+    tokio.insert("package", value("tokio-real"));
+    tokio.insert("path", value("../tokio-real"));
+    Ok(())
+}
+
+fn embedded(dir: &Dir<'_>) -> Files {
+    let file = |file: &File<'_>| (file.path().into(), file.contents().into());
+    let files = dir.files().map(file);
+    files.chain(dir.dirs().flat_map(embedded)).collect()
+}
+
+fn read(root: &Path, below: &Path, files: &mut Files) -> Result<()> {
+    for entry in fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            read(root, &path, files)?;
+        } else {
+            let content = fs::read(entry.path())?;
+            files.push((path, content));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a package. Files that do not change keep their times, so that cargo does not build them again.
+fn write(package: &Path, mut manifest: DocumentMut, files: Files) -> Result<()> {
+    for key in ["dev-dependencies", "example", "lints", "test"] {
+        manifest.remove(key);
+    }
+    // Cargo shows the warnings of a package in a folder, but not those of a package from the registry.
+    manifest["lints"]["rust"]["warnings"] = value("allow");
+    // Without a workspace of its own, cargo would look for the package in the program's workspace.
+    manifest["workspace"] = toml_edit::table();
+    let is_new = |path: &Path, content: &[u8]| fs::read(path).ok().as_deref() != Some(content);
+    let manifest = manifest.to_string().into_bytes();
+    let path = package.join("Cargo.toml");
+    if package.exists() && is_new(&path, &manifest) {
+        fs::remove_dir_all(package)?;
+    }
+    let files = files
+        .into_iter()
+        .map(|(path, content)| (package.join("src").join(path), content));
+    for (path, content) in files.chain([(path, manifest)]) {
+        if is_new(&path, &content) {
+            fs::create_dir_all(path.parent().unwrap_or(package))?;
+            fs::write(path, content)?;
+        }
+    }
+    Ok(())
+}

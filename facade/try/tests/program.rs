@@ -1,0 +1,99 @@
+//! Puts a program with a dependency on the wheel, and takes it back.
+
+use std::{fs, path::Path, process::Command};
+
+const MANIFEST: &str = r#"
+[package]
+name = "program"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+slab = "0.4"
+tokio = { version = "1.54", features = ["macros", "rt", "time"] }
+tokio-stream = { version = "0.1.17", features = ["time"] }
+"#;
+
+/// Prints the type that a dependency uses.
+const MAIN: &str = "
+#[tokio::main(flavor = \"current_thread\")]
+async fn main() {
+    let interval = tokio::time::interval(tokio::time::Duration::from_millis(1));
+    let stream = tokio_stream::wrappers::IntervalStream::new(interval);
+    println!(\"{}\", std::any::type_name_of_val(&stream.into_inner()));
+}
+";
+
+/// Runs a command in a folder, and returns what it prints.
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("CARGO_TARGET_DIR");
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_program_goes_to_the_wheel_and_back() {
+    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
+    fs::create_dir(folder.join("src")).unwrap();
+    fs::write(folder.join("src/main.rs"), MAIN).unwrap();
+    // The wheel needs a newer slab than this lock file has.
+    run(
+        folder,
+        "cargo",
+        &["update", "--quiet", "slab", "--precise", "0.4.9"],
+    );
+    let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
+
+    let printed = run(folder, tool, &["on-wheel", "cargo", "run", "--quiet"]);
+    assert!(printed.starts_with("tokio_wheel::"), "{printed}");
+
+    let arguments = [
+        "on-wheel", "compare", "--runs", "2", "--build", "build", "--", "{}",
+    ];
+    let printed = run(folder, tool, &arguments);
+    let lines: Vec<_> = printed.lines().collect();
+    let sides = [
+        "tokio::",
+        "tokio_wheel::",
+        "tokio_wheel::",
+        "tokio::",
+        "tokio::",
+        "tokio_wheel::",
+    ];
+    for (line, side) in lines.iter().zip(sides) {
+        assert!(line.starts_with(side), "{printed}");
+    }
+    assert!(
+        printed.contains("wheel / tokio") && printed.contains("\ntime "),
+        "{printed}"
+    );
+    assert_eq!(cfg!(unix), printed.contains("\nCPU "), "{printed}");
+
+    let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
+    assert!(is_kept, "Cargo.lock has changed");
+    let printed = run(folder, "cargo", &["run", "--quiet"]);
+    assert!(printed.starts_with("tokio::"), "{printed}");
+
+    // The printed steps do the same.
+    let printed = run(folder, tool, &["on-wheel", "patch"]);
+    let (_, lines) = printed.split_once("[patch.crates-io]").unwrap();
+    let (lines, steps) = lines.split_once("\n\n").unwrap();
+    let manifest = format!("{MANIFEST}\n[patch.crates-io]{lines}\n");
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    let (_, update) = steps.split_once("`cargo ").unwrap();
+    let update: Vec<_> = update.split('`').next().unwrap().split(' ').collect();
+    run(folder, "cargo", &update);
+    let printed = run(folder, "cargo", &["run", "--quiet"]);
+    assert!(printed.starts_with("tokio_wheel::"), "{printed}");
+}
