@@ -214,6 +214,8 @@ mod drive;
 mod ended;
 mod recheck;
 mod requests;
+#[cfg(feature = "serve")]
+mod serve;
 mod server_limits;
 mod timer;
 mod turns;
@@ -222,5 +224,7 @@ pub use connections::{ConnectionGuard, Connections, OpenError};
 pub use drive::Drive;
 pub use ended::{Counts, Ended, Reason};
 pub use requests::{Counted, CountedBody, CountedFuture};
+#[cfg(feature = "serve")]
+pub use serve::{Listener, Serve, ServeError, serve};
 pub use server_limits::Limits;
 pub use timer::WheelTimer;

@@ -1,0 +1,161 @@
+//! The future of a server, and the task of each connection.
+
+use std::{
+    error::Error,
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::Poll,
+};
+
+use ::hyper::{
+    Request, Response,
+    body::{Body, Incoming},
+    service::{Service as _, service_fn},
+};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinSet,
+};
+use tokio_wheel::timeout;
+use tower_service::Service;
+
+use super::{Listener, Serve, ServeError, Settings, accept::accept};
+use crate::hyper::{ConnectionGuard, Connections, Reason};
+
+impl<L, S, H> Serve<L, S, H> {
+    /// Serves until the shutdown has ended. Returns how many connections it has cut.
+    pub(super) async fn run<F, Io, T, B>(self) -> u64
+    where
+        L: Listener,
+        S: Clone + Send + 'static,
+        H: FnOnce(L::Io, S) -> F + Clone + Send + 'static,
+        F: Future<Output = io::Result<(Io, T)>> + Send + 'static,
+        Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        T::Future: Send,
+        T::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        let Self {
+            mut listener,
+            service,
+            handshake,
+            connections,
+            shutdown,
+            settings,
+        } = self;
+        let settings = Arc::new(settings);
+        // It owns the tasks, so no task outlives the server.
+        let mut tasks = JoinSet::new();
+        let mut stop = pin!(either(shutdown, has_shut_down(&connections)));
+        loop {
+            let mut next = pin!(accept(&mut listener, &connections, &settings.report));
+            let next = poll_fn(|cx| {
+                while let Poll::Ready(Some(_)) = tasks.poll_join_next(cx) {}
+                if stop.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                next.as_mut().poll(cx).map(Some)
+            });
+            let Some((io, guard)) = next.await else {
+                break;
+            };
+            let (handshake, service) = (handshake.clone(), service.clone());
+            // The task calls the closure, because the closure may panic.
+            let prepare = async move { handshake(io, service).await };
+            tasks.spawn(connection(guard, prepare, settings.clone()));
+        }
+        drop(listener);
+        // The first poll begins the shutdown.
+        let mut shutdown = pin!(connections.shutdown());
+        let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
+        let mut cut = 0;
+        while let Some(is_cut) = tasks.join_next().await {
+            cut += u64::from(is_cut.unwrap_or(false));
+        }
+        cut
+    }
+}
+
+/// Serves a connection after its handshake. Returns whether it was cut.
+async fn connection<Io, T, B>(
+    guard: ConnectionGuard,
+    handshake: impl Future<Output = io::Result<(Io, T)>>,
+    settings: Arc<Settings>,
+) -> bool
+where
+    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    T::Future: Send,
+    T::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    let Settings {
+        builder,
+        handshake_timeout,
+        header_timeout,
+        report,
+    } = &*settings;
+    let handshake = async { timeout(*handshake_timeout, handshake).await? };
+    let (io, service) = match either(handshake, has_shut_down(&guard.connections)).await {
+        Some(Ok(prepared)) => prepared,
+        Some(Err(error)) => {
+            report(ServeError::Handshake(error));
+            return false;
+        }
+        None => return false,
+    };
+    let was_asked = AtomicBool::new(false);
+    let was_asked = Arc::new(was_asked);
+    let service = TowerToHyperService::new(service);
+    let service = service_fn({
+        let was_asked = was_asked.clone();
+        move |request| {
+            was_asked.store(true, Relaxed);
+            service.call(request)
+        }
+    });
+    let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(io), service);
+    let mut drive = pin!(guard.serve(service, connect));
+    let ended = match timeout(*header_timeout, drive.as_mut()).await {
+        Ok(ended) => ended,
+        Err(_) if was_asked.load(Relaxed) => drive.await,
+        Err(elapsed) => {
+            report(ServeError::Connection(elapsed.into()));
+            return false;
+        }
+    };
+    let is_cut = ended.is_cut();
+    // After a graceful shutdown, an error means nothing: see `Ended::error`.
+    if let (Reason::Closed, Err(error)) = (ended.reason(), ended.into_result()) {
+        report(ServeError::Connection(error));
+    }
+    is_cut
+}
+
+/// Waits for the first of two futures. Returns the output of `first`, or `None` if `other` was ready first.
+async fn either<F: Future>(first: F, other: impl Future<Output = ()>) -> Option<F::Output> {
+    let (mut first, mut other) = (pin!(first), pin!(other));
+    poll_fn(|cx| match first.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => other.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// Waits until the shutdown of the connections begins.
+async fn has_shut_down(connections: &Connections) {
+    loop {
+        let (_, change) = connections.next_change();
+        if connections.idle().is_none() {
+            return;
+        }
+        change.await;
+    }
+}
