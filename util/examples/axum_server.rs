@@ -77,8 +77,14 @@ pub(crate) async fn run(
     let body = BodyLimits::new().body_timeout(settings.body);
     let app = Router::new()
         .route("/", get(async || "hello\n"))
-        .route("/slow", get(async || sleep(Duration::from_secs(3_600)).await))
-        .route("/work", get(async || sleep(Duration::from_millis(100)).await))
+        .route(
+            "/slow",
+            get(async || sleep(Duration::from_secs(3_600)).await),
+        )
+        .route(
+            "/work",
+            get(async || sleep(Duration::from_millis(100)).await),
+        )
         .route("/upload", post(async |body: Bytes| body.len().to_string()))
         .layer((
             TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, settings.request),
