@@ -1,7 +1,5 @@
 //! Tests user code that panics or fails.
 
-use std::future::pending;
-
 use tokio::io::AsyncWriteExt as _;
 use tokio_wheel::Instant;
 use tokio_wheel_util::hyper::{Connections, Limits};
@@ -78,6 +76,5 @@ fn a_handshake_that_panics_ends_its_connection_alone() {
         closed(&mut client, start).await;
         assert_eq!(server.connections.counts().dropped(), 2);
         assert_eq!(server.shutdown().await, (0, secs(0)));
-        let _: std::future::Pending<()> = pending();
     });
 }
