@@ -24,7 +24,7 @@ mod axum_server;
 async fn every_limit_ends_its_client() {
     let orders = [
         [1_800, 1_000, 1_200, 1_500, 500],
-        [1_000, 2_000, 1_700, 1_200, 800],
+        [1_000, 2_000, 900, 1_200, 800],
     ];
     let runs = orders.map(|[body, request, head, idle, grace]| {
         let ms = Duration::from_millis;
