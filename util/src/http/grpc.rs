@@ -61,7 +61,7 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
 /// Formats a duration as the value of the header `grpc-timeout`.
 ///
 /// The value has the finest unit in which eight digits suffice: nanoseconds below 100 ms, microseconds below 100 s,
-/// milliseconds below 27 hours. The value is rounded down, by at most 1/100,000, so that a server never works for longer
+/// milliseconds below 27 hours. The value is rounded down by at most 1/100,000, because a server should not work for longer
 /// than its client waits. Zero is `0n`. A value above 99,999,999 hours becomes `99999999H`.
 ///
 /// [`parse_grpc_timeout`] is the inverse.
