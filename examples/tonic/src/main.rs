@@ -33,7 +33,7 @@ use tokio_wheel_util::{
     hyper::{Connections, Counts, Limits, serve},
 };
 use tonic::{
-    Request, Response, Status,
+    Code, Request, Response, Status,
     codegen::BoxStream,
     service::Routes,
     transport::{Channel, Endpoint},
@@ -110,7 +110,12 @@ impl Health for Gateway {
         let deadline = request.extensions().get::<Deadline>().copied();
         let mut onward = Request::new(request.into_inner());
         deadline.map(|deadline| onward.extensions_mut().insert(deadline));
-        self.0.clone().check(onward).await
+        let answer = self.0.clone().check(onward).await;
+        answer.map_err(|status| match status.code() {
+            // tonic's channel also obeys the deadline, and says `Cancelled` then.
+            Code::Cancelled => Status::deadline_exceeded(status.message()),
+            _ => status,
+        })
     }
 
     type WatchStream = BoxStream<HealthCheckResponse>;

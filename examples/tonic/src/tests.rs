@@ -10,7 +10,6 @@ use tokio::{
 };
 use tokio_wheel::Instant;
 use tokio_wheel_util::hyper::Reason;
-use tonic::Code;
 
 use super::*;
 

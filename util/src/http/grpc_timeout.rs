@@ -11,14 +11,16 @@ use super::{Deadline, format_grpc_timeout, parse_grpc_timeout};
 /// Writes what is left until the [`Deadline`] of a request into the header `grpc-timeout`.
 ///
 /// This layer wraps a client in a [`GrpcTimeout`]. Together with [`TimeoutLayer`](super::TimeoutLayer), whose options
-/// `grpc` and `deadline` read the header on the next server, a chain of servers shares one deadline. No server works
-/// on a request that its client has given up.
+/// `grpc` and `deadline` read the header on the next server, a chain of servers shares one deadline. A server
+/// then gives a request up at about the time when its client does.
 ///
 /// * The layer reads the [`Deadline`] from the extensions of the outgoing request. A handler must insert it there:
 ///   tonic hands the extensions of a `tonic::Request` on to the layers around a channel.
 /// * If the request already has a valid header with a shorter time, this header stays.
 /// * A request without a `Deadline` is not changed.
-/// * After the deadline, the header is `0n`. The layer limits nothing itself. tonic's channel obeys the header.
+/// * After the deadline, the header is `0n`.
+/// * The layer limits nothing itself. tonic's channel obeys the header, and then fails with `Cancelled` instead of
+///   `DeadlineExceeded`.
 ///
 /// The header is a duration, and the time of the transfer adds to it. So the server's deadline is later than the
 /// client's by the time that the request travels. [`format_grpc_timeout`] rounds down.
