@@ -82,7 +82,9 @@ async fn the_deadline_passes_through() {
     let mut client = HealthClient::new(gateway.channel().await);
     for (given, at_most) in [(None, 3_000), (Some(1_000), 1_000), (Some(9_000), 3_000)] {
         let mut request = request("");
-        given.map(|given| request.set_timeout(Duration::from_millis(given)));
+        if let Some(given) = given {
+            request.set_timeout(Duration::from_millis(given));
+        }
         let answer = client.check(request).await.unwrap();
         assert_eq!(answer.get_ref().status(), ServingStatus::Serving);
         let left = deadlines.recv().await.unwrap();

@@ -54,17 +54,13 @@ fn the_grace_cuts() {
     each(async |protocol| {
         let limits = Limits::new().grace(secs(20)).max_age(secs(5)).jitter(0.0);
         let server = Server::new(limits);
-        let ask = async |path: &str| {
-            let mut client = server.client(protocol).await;
-            let path = path.to_owned();
-            tokio::spawn(async move { client.get(&path).await })
+        let ask = |path: &str| {
+            let (io, path) = (server.connect(), path.to_owned());
+            tokio::spawn(async move { Client::new(protocol, io).await.get(&path).await })
         };
-        let [old, long] = [
-            ask("/after/1000000").await,
-            ask("/frames/1000000/1000").await,
-        ];
+        let [old, long] = [ask("/after/1000000"), ask("/frames/1000000/1000")];
         sleep(secs(6)).await;
-        let [young, quick] = [ask("/after/1000000").await, ask("/after/19000").await];
+        let [young, quick] = [ask("/after/1000000"), ask("/after/19000")];
         sleep(secs(1)).await;
         assert_eq!(server.shutdown().await, (3, secs(20)));
         for client in [old, young, long] {

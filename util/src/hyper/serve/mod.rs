@@ -6,19 +6,13 @@ mod run;
 use std::{
     error::Error,
     fmt,
-    future::{Future, IntoFuture, Ready, pending, ready},
+    future::{Future, Ready, pending, ready},
     io,
     pin::Pin,
     time::Duration,
 };
 
-use ::hyper::{
-    Request, Response,
-    body::{Body, Incoming},
-};
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tower_service::Service;
 
 pub use self::accept::Listener;
 use super::{Connections, WheelTimer};
@@ -296,27 +290,6 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     pub fn on_error(mut self, report: impl Fn(ServeError) + Send + Sync + 'static) -> Self {
         self.settings.report = Box::new(report);
         self
-    }
-}
-
-impl<L, S, H, F, Io, T, B> IntoFuture for Serve<L, S, H>
-where
-    L: Listener,
-    S: Clone + Send + 'static,
-    H: FnOnce(L::Io, S) -> F + Clone + Send + 'static,
-    F: Future<Output = io::Result<(Io, T)>> + Send + 'static,
-    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    T::Future: Send,
-    T::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
-{
-    /// The number of connections that the shutdown has cut.
-    type Output = u64;
-    type IntoFuture = Pin<Box<dyn Future<Output = u64> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
     }
 }
 

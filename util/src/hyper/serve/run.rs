@@ -2,9 +2,9 @@
 
 use std::{
     error::Error,
-    future::{Future, poll_fn},
+    future::{Future, IntoFuture, poll_fn},
     io,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -28,58 +28,58 @@ use tower_service::Service;
 use super::{Listener, Serve, ServeError, Settings, accept::accept};
 use crate::hyper::{ConnectionGuard, Connections, Reason};
 
-impl<L, S, H> Serve<L, S, H> {
-    /// Serves until the shutdown has ended. Returns how many connections it has cut.
-    pub(super) async fn run<F, Io, T, B>(self) -> u64
-    where
-        L: Listener,
-        S: Clone + Send + 'static,
-        H: FnOnce(L::Io, S) -> F + Clone + Send + 'static,
-        F: Future<Output = io::Result<(Io, T)>> + Send + 'static,
-        Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-        T::Future: Send,
-        T::Error: Into<Box<dyn Error + Send + Sync>>,
-        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
-    {
-        let Self {
-            mut listener,
-            service,
-            handshake,
-            connections,
-            shutdown,
-            settings,
-        } = self;
-        let settings = Arc::new(settings);
-        // It owns the tasks, so no task outlives the server.
-        let mut tasks = JoinSet::new();
-        let mut stop = pin!(either(shutdown, has_shut_down(&connections)));
-        loop {
-            let mut next = pin!(accept(&mut listener, &connections, &settings.report));
-            let next = poll_fn(|cx| {
-                while let Poll::Ready(Some(_)) = tasks.poll_join_next(cx) {}
-                if stop.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(None);
-                }
-                next.as_mut().poll(cx).map(Some)
-            });
-            let Some((io, guard)) = next.await else {
-                break;
-            };
-            let (handshake, service) = (handshake.clone(), service.clone());
-            // The task calls the closure, because the closure may panic.
-            let prepare = async move { handshake(io, service).await };
-            tasks.spawn(connection(guard, prepare, settings.clone()));
-        }
-        drop(listener);
-        // The first poll begins the shutdown.
-        let mut shutdown = pin!(connections.shutdown());
-        let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
-        let mut cut = 0;
-        while let Some(is_cut) = tasks.join_next().await {
-            cut += u64::from(is_cut.unwrap_or(false));
-        }
-        cut
+type BoxError = Box<dyn Error + Send + Sync>;
+
+impl<L, S, H, F, Io, T, B> IntoFuture for Serve<L, S, H>
+where
+    L: Listener,
+    S: Clone + Send + 'static,
+    H: FnOnce(L::Io, S) -> F + Clone + Send + 'static,
+    F: Future<Output = io::Result<(Io, T)>> + Send + 'static,
+    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    T::Future: Send,
+    T::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    /// The number of connections that the shutdown has cut.
+    type Output = u64;
+    type IntoFuture = Pin<Box<dyn Future<Output = u64> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let settings = Arc::new(self.settings);
+            // It owns the tasks, so no task outlives the server.
+            let mut tasks = JoinSet::new();
+            let mut stop = pin!(either(self.shutdown, has_shut_down(&self.connections)));
+            loop {
+                let next = accept(&mut self.listener, &self.connections, &settings.report);
+                let mut next = pin!(next);
+                let next = poll_fn(|cx| {
+                    while let Poll::Ready(Some(_)) = tasks.poll_join_next(cx) {}
+                    if stop.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(None);
+                    }
+                    next.as_mut().poll(cx).map(Some)
+                });
+                let Some((io, guard)) = next.await else {
+                    break;
+                };
+                let (handshake, service) = (self.handshake.clone(), self.service.clone());
+                // The task calls the closure, because the closure may panic.
+                let prepare = async move { handshake(io, service).await };
+                tasks.spawn(connection(guard, prepare, settings.clone()));
+            }
+            drop(self.listener);
+            // The first poll begins the shutdown.
+            let mut shutdown = pin!(self.connections.shutdown());
+            let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
+            let mut cut = 0;
+            while let Some(is_cut) = tasks.join_next().await {
+                cut += u64::from(is_cut.unwrap_or(false));
+            }
+            cut
+        })
     }
 }
 
@@ -93,8 +93,8 @@ where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     T::Future: Send,
-    T::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    T::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let Settings {
         builder,
@@ -111,8 +111,7 @@ where
         }
         None => return false,
     };
-    let was_asked = AtomicBool::new(false);
-    let was_asked = Arc::new(was_asked);
+    let was_asked = Arc::new(AtomicBool::new(false));
     let service = TowerToHyperService::new(service);
     let service = service_fn({
         let was_asked = was_asked.clone();
