@@ -17,6 +17,7 @@
 //! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
 //! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
+//! | serve an axum router or a tower service, with these limits | [`hyper::serve`] | `serve`, with `hyper` |
 //! | limit the time of HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
 //! | limit the time of a tower service | [`tower`] | `tower` |
 //!

@@ -1,5 +1,5 @@
-//! The load: clients that talk to the server over real sockets, clients that stop talking, and
-//! sessions without a socket.
+//! The load: clients that talk to the server over real sockets, clients that stop talking all at
+//! once, and sessions without a socket.
 //!
 //! The clients have a runtime of their own, and their own timers are always `tokio::time`'s. So every
 //! difference between two reports comes from the server's timers.
@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -57,22 +57,9 @@ impl Plan {
         self.connections / 2
     }
 
-    /// Returns the number of clients that fall silent one by one in the calm.
-    pub(crate) fn silent(&self) -> usize {
-        self.connections / 10
-    }
-
     /// Returns the number of clients whose connections expire all at once.
     pub(crate) fn idle(&self) -> usize {
-        self.connections - self.active() - self.silent()
-    }
-
-    /// Returns when client `number` falls silent, counted from the start: evenly over the calm,
-    /// except at its end. The server needs the end to close them.
-    fn falls_silent(&self, number: usize) -> Option<Duration> {
-        let nth = number.checked_sub(self.active())?;
-        let window = self.calm.saturating_sub(self.limits.idle + self.calm / 10);
-        (nth < self.silent()).then(|| window.mul_f64((nth as f64 + 0.5) / self.silent() as f64))
+        self.connections - self.active()
     }
 }
 
@@ -135,14 +122,9 @@ pub(crate) struct Shared {
     go: watch::Receiver<Option<Schedule>>,
     connecting: Semaphore,
     pub(crate) connected: AtomicUsize,
-    born: Instant,
-    /// The time of the last reply, in nanoseconds since `born`.
-    last_reply: AtomicU64,
     /// The replies that arrived in the calm, and the replies to messages that were on their way
     /// during the storm.
     pub(crate) round_trips: [Times; 2],
-    /// The longest time between two successive replies in the storm, in nanoseconds.
-    pub(crate) silence: AtomicU64,
 }
 
 impl Shared {
@@ -152,22 +134,15 @@ impl Shared {
             go,
             connecting: Semaphore::new(CONNECTING),
             connected: AtomicUsize::new(0),
-            born: Instant::now(),
-            last_reply: AtomicU64::new(0),
             round_trips: [Times::new(), Times::new()],
-            silence: AtomicU64::new(0),
         })
     }
 
     fn record(&self, schedule: Schedule, client: usize, sent: Instant, received: Instant) {
-        let now = (received - self.born).as_nanos() as u64;
-        // If two replies arrive at once, the later one may get here first.
-        let silence = now.saturating_sub(self.last_reply.swap(now, Relaxed));
         if received < schedule.herd {
             self.round_trips[0].add(client, sent, received);
         } else if received >= schedule.storm && sent < schedule.storm + STORM {
             self.round_trips[1].add(client, sent, received);
-            self.silence.fetch_max(silence, Relaxed);
         }
     }
 }
@@ -196,16 +171,7 @@ pub(crate) async fn client(
     let played = async {
         let schedule = wait_for_start(&mut socket, &shared).await?;
         if number < plan.active() {
-            talk(&mut socket, &shared, schedule, number, None).await
-        } else if let Some(after) = plan.falls_silent(number) {
-            talk(
-                &mut socket,
-                &shared,
-                schedule,
-                number,
-                Some(schedule.start + after),
-            )
-            .await
+            talk(&mut socket, &shared, schedule, number).await
         } else {
             idle(&mut socket, plan, schedule).await
         }
@@ -230,13 +196,12 @@ async fn wait_for_start(socket: &mut TcpStream, shared: &Shared) -> io::Result<S
     }
 }
 
-/// Sends messages and measures their round trips.
+/// Sends messages and measures their round trips, until the connection ends.
 async fn talk(
     socket: &mut TcpStream,
     shared: &Shared,
     schedule: Schedule,
     number: usize,
-    until: Option<Instant>,
 ) -> io::Result<()> {
     let Plan {
         think, connections, ..
@@ -244,7 +209,7 @@ async fn talk(
     // The clients begin one after the other, so their messages do not all arrive at once.
     sleep_until(schedule.start + think.mul_f64(number as f64 / connections as f64)).await;
     let mut sent = Instant::now();
-    while until.is_none_or(|until| sent < until) {
+    loop {
         exchange(socket).await?;
         let received = Instant::now();
         shared.record(schedule, number, sent, received);
@@ -253,7 +218,6 @@ async fn talk(
         }
         sent = Instant::now();
     }
-    Ok(())
 }
 
 /// Keeps the connection open, and sends the last message together with all other idle clients.

@@ -1,40 +1,30 @@
 //! Prints the figures of the runs.
 
-use std::time::Duration;
-
 use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
 
-use crate::{
-    load::{Plan, STORM},
-    timers::Counts,
-};
+use crate::load::{Plan, STORM};
 
 /// The figures of one run. Histograms contain microseconds.
 pub(crate) struct Run {
     /// The round trips in the calm and in the storm.
     pub(crate) calm: Histogram<u64>,
     pub(crate) storm: Histogram<u64>,
-    /// The longest time in the storm in which no client got a reply.
-    pub(crate) silence: Duration,
-    /// The silent and idle clients that saw their connection closed, and the clients that lost
-    /// their connection while they talked.
+    /// The idle clients that saw their connection closed, and the clients that lost their connection
+    /// while they talked.
     pub(crate) closed: usize,
     pub(crate) dropped: usize,
     /// How many timers fired before their deadline. There must be none.
     pub(crate) early: usize,
-    /// How late the idle limits fired: of clients that fell silent in the calm, and in the storm.
-    pub(crate) silent: Histogram<u64>,
+    /// How late the idle limits and the sessions fired.
     pub(crate) idle: Histogram<u64>,
     pub(crate) sessions: Histogram<u64>,
-    /// The number of timers in the whole run, if the implementation counts them.
-    pub(crate) counts: Option<Counts>,
 }
 
 impl Run {
-    /// Returns how many silent clients, idle clients and sessions never expired. There must be none.
+    /// Returns how many idle clients and sessions never expired. There must be none.
     pub(crate) fn forgotten(&self, plan: &Plan) -> usize {
-        let clients = (plan.silent() + plan.idle()).saturating_sub(self.closed + self.dropped);
+        let clients = plan.idle().saturating_sub(self.closed + self.dropped);
         clients + plan.sessions.saturating_sub(self.sessions.len() as usize)
     }
 
@@ -54,14 +44,9 @@ impl Run {
         };
         const ALL: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
         times("calm: round trip", &self.calm, &ALL);
-        times("calm: silent late", &self.silent, &ALL);
         times("storm: round trip", &self.storm, &ALL);
         times("storm: idle late", &self.idle, &ALL);
         times("storm: sessions late", &self.sessions, &ALL);
-        rows.push((
-            "storm: no reply for, ms".into(),
-            Some(self.silence.as_secs_f64() * 1e3),
-        ));
         let messages = self.calm.len() as f64 / plan.calm.as_secs_f64();
         rows.push(("calm: messages/s".into(), Some(messages)));
         rows.push(("connections lost".into(), Some(self.dropped as f64)));
@@ -70,13 +55,6 @@ impl Run {
             "timers that never fired".into(),
             Some(self.forgotten(plan) as f64),
         ));
-        let mut count = |name: &str, count: fn(Counts) -> u64| {
-            rows.push((name.into(), self.counts.map(|counts| count(counts) as f64)));
-        };
-        count("timers registered", |counts| counts.registered);
-        count("timers canceled", |counts| counts.cancelled);
-        count("timers fired", |counts| counts.fired);
-        count("driver wake-ups", |counts| counts.driver_wakeups);
         rows
     }
 }
@@ -84,12 +62,11 @@ impl Run {
 /// Prints the figures of one timer, or of two side by side.
 pub(crate) fn print(plan: &Plan, timers: [(&str, &[Run]); 2]) {
     println!(
-        "An echo server. Of {} connections, {} talk, {} fall silent one by one in the calm of {:?}.\n\
-         In the storm, the other {} connections and {} sessions without a socket expire at once. Round\n\
-         trips of the storm: of the first {STORM:?}. Idle limit: {:?}. A client thinks for {:?}.\n",
+        "An echo server. Of {} connections, {} talk, also after the calm of {:?}. In the storm, the\n\
+         other {} connections and {} sessions without a socket expire at once. Round trips of the\n\
+         storm: of the first {STORM:?}. Idle limit: {:?}. A client thinks for {:?}.\n",
         plan.connections,
         plan.active(),
-        plan.silent(),
         plan.calm,
         plan.idle(),
         plan.sessions,

@@ -3,14 +3,14 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Handle, Runtime},
-    sync::watch,
+    sync::{oneshot, watch},
     task::JoinSet,
     time::{Instant, sleep, sleep_until, timeout_at},
 };
@@ -21,11 +21,6 @@ use crate::{
     server::{End, serve},
     timers::Timers,
 };
-
-/// How many clients share a listener. Each client needs a local port of its own toward its
-/// listener, and some systems offer only 16,384. The same local ports are free again toward another
-/// listener.
-const CLIENTS_PER_LISTENER: usize = 16_000;
 
 /// How long the last connections and sessions may take to end after the storm.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,30 +43,24 @@ fn runtime(name: &str) -> io::Result<Runtime> {
 }
 
 async fn measure<T: Timers>(plan: &Plan, server: &Handle) -> Result<Run, String> {
-    // The instant of the storm, and how late idle limits closed connections before and in it.
-    let ended = Arc::new((OnceLock::<Instant>::new(), [Times::new(), Times::new()]));
-    let (running, stop) = watch::channel(());
-    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-    for _ in 0..plan.connections.div_ceil(CLIENTS_PER_LISTENER) {
-        let (listener, address) = listen(server).await.map_err(|error| error.to_string())?;
-        addresses.push(address);
-        let (mut stop, ended) = (stop.clone(), ended.clone());
-        let stop = async move { while stop.changed().await.is_ok() {} };
-        listeners.push(
-            server.spawn(serve::<T>(listener, plan.limits, stop, move |end| {
-                if let End::Idle { deadline, fired } = end {
-                    let in_storm = ended.0.get().is_some_and(|storm| deadline >= *storm);
-                    ended.1[usize::from(in_storm)].add(0, deadline, fired);
-                }
-            })),
-        );
-    }
+    // How late idle limits closed connections.
+    let ended = Arc::new(Times::new());
+    let (running, stop) = oneshot::channel::<()>();
+    let (listener, address) = listen(server).await.map_err(|error| error.to_string())?;
+    let stop = async { drop(stop.await) };
+    let serving = server.spawn(serve::<T>(listener, plan.limits, stop, {
+        let ended = ended.clone();
+        move |end| {
+            if let End::Idle { deadline, fired } = end {
+                ended.add(0, deadline, fired);
+            }
+        }
+    }));
 
     let (go, wait) = watch::channel(None);
     let shared = Shared::new(*plan, wait);
     let mut clients = JoinSet::new();
     for number in 0..plan.connections {
-        let address = addresses[number / CLIENTS_PER_LISTENER];
         clients.spawn(client(number, address, shared.clone()));
     }
     while shared.connected.load(Relaxed) < plan.connections {
@@ -97,12 +86,11 @@ async fn measure<T: Timers>(plan: &Plan, server: &Handle) -> Result<Run, String>
     sleep_until(start).await;
 
     // The calm, then the storm, then the last connections and sessions.
-    ended.0.get_or_init(|| storm);
     go.send_replace(Some(Schedule { start, herd, storm }));
     let (mut closed, mut dropped) = (0, 0);
     let patience = storm + plan.limits.idle + PATIENCE;
     let all_closed = async {
-        while closed + dropped < plan.silent() + plan.idle() {
+        while closed + dropped < plan.idle() {
             match clients.join_next().await {
                 Some(Ok(Ok(true))) => closed += 1,
                 _ => dropped += 1,
@@ -115,25 +103,19 @@ async fn measure<T: Timers>(plan: &Plan, server: &Handle) -> Result<Run, String>
     // What has not ended by then counts as forgotten.
     let _ = timeout_at(patience, all_closed).await;
     sleep_until(storm + 2 * STORM).await;
-    let counts = server.spawn(async { T::counts() }).await.unwrap_or(None);
 
     // Ends the talking clients, so the server need not wait for them.
     clients.shutdown().await;
     drop(running);
-    for listener in listeners {
-        let _ = listener.await;
-    }
+    let _ = serving.await;
     Ok(Run {
         calm: shared.round_trips[0].sum(),
         storm: shared.round_trips[1].sum(),
-        silence: Duration::from_nanos(shared.silence.load(Relaxed)),
         closed,
         dropped,
-        early: ended.1[0].early() + ended.1[1].early() + sessions.early(),
-        silent: ended.1[0].sum(),
-        idle: ended.1[1].sum(),
+        early: ended.early() + sessions.early(),
+        idle: ended.sum(),
         sessions: sessions.sum(),
-        counts,
     })
 }
 

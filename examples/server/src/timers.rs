@@ -1,6 +1,6 @@
 //! Lets `server.rs` compile against `tokio_wheel` and against `tokio::time`.
 //!
-//! The two implementations differ in a path, and only `tokio_wheel` counts its timers.
+//! The two implementations differ in a path.
 
 use std::{error::Error, io, pin::Pin, time::Duration};
 
@@ -17,23 +17,11 @@ pub(crate) trait Timers: 'static {
         limit: Duration,
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
-
-    /// Returns how many timers the current runtime has had, if the implementation counts them.
-    fn counts() -> Option<Counts>;
 }
 
 /// A sleep that can be reset while it is polled.
 pub(crate) trait Sleep: Future<Output = ()> + Send {
     fn reset(self: Pin<&mut Self>, deadline: Instant);
-}
-
-/// How many timers a runtime has had so far.
-#[derive(Clone, Copy)]
-pub(crate) struct Counts {
-    pub(crate) registered: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) fired: u64,
-    pub(crate) driver_wakeups: u64,
 }
 
 /// `tokio_wheel`.
@@ -52,16 +40,6 @@ impl Timers for Wheel {
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
         tokio_wheel::timeout(limit, future)
-    }
-
-    fn counts() -> Option<Counts> {
-        let metrics = tokio_wheel::Timer::current().metrics();
-        Some(Counts {
-            registered: metrics.registered(),
-            cancelled: metrics.cancelled(),
-            fired: metrics.fired(),
-            driver_wakeups: metrics.driver_wakeups(),
-        })
     }
 }
 
@@ -87,10 +65,6 @@ impl Timers for Tokio {
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
         tokio::time::timeout(limit, future)
-    }
-
-    fn counts() -> Option<Counts> {
-        None
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parses the header `grpc-timeout`, recognizes gRPC requests, and responds to late ones.
+//! Parses and formats the header `grpc-timeout`, recognizes gRPC requests, and responds to late ones.
 //!
 //! The document "gRPC over HTTP2" in gRPC's repository specifies the header and the requests.
 
@@ -8,6 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// The number of digits that the specification allows.
 const MAX_DIGITS: usize = 8;
+
+/// The largest number of so many digits.
+const LARGEST: u128 = 99_999_999;
 
 /// The content types of gRPC, without suffixes like `+proto`.
 const CONTENT_TYPES: [&str; 3] = [
@@ -53,6 +56,40 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
         b'n' => Some(Duration::from_nanos(amount)),
         _ => None,
     }
+}
+
+/// Formats a duration as the value of the header `grpc-timeout`.
+///
+/// The value has the finest unit in which eight digits suffice: nanoseconds below 100 ms, microseconds below 100 s,
+/// milliseconds below 27 hours. The value is rounded down by at most 1/100,000, because a server should not work for longer
+/// than its client waits. Zero is `0n`. A value above 99,999,999 hours becomes `99999999H`.
+///
+/// [`parse_grpc_timeout`] is the inverse.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::http::format_grpc_timeout;
+///
+/// assert_eq!(format_grpc_timeout(Duration::from_millis(1_500)), "1500000u");
+/// assert_eq!(format_grpc_timeout(Duration::from_secs(86_400)), "86400000m");
+/// ```
+pub fn format_grpc_timeout(limit: Duration) -> HeaderValue {
+    let nanos = limit.as_nanos();
+    let second = 1_000_000_000;
+    let units = [
+        ("n", 1),
+        ("u", 1_000),
+        ("m", 1_000_000),
+        ("S", second),
+        ("M", 60 * second),
+        ("H", 3_600 * second),
+    ];
+    let mut amounts = units.into_iter().map(|(unit, size)| (nanos / size, unit));
+    let amount = amounts.find(|(amount, _)| *amount <= LARGEST);
+    let (amount, unit) = amount.unwrap_or((LARGEST, "H"));
+    HeaderValue::try_from(format!("{amount}{unit}")).expect("digits and a letter are valid")
 }
 
 /// Returns the content type of a gRPC request without a suffix like `+proto`. Returns `None` for other

@@ -5,6 +5,7 @@
 //! | [`TimeoutLayer`] | the time until the head of a response |
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
+//! | [`GrpcTimeoutLayer`], for clients | nothing. It tells a gRPC server how much time is left |
 //!
 //! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An
 //! axum server can use the layers without `HandleErrorLayer`:
@@ -86,7 +87,8 @@
 //! has the details.
 //!
 //! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`. With
-//! [`TimeoutLayer::deadline`], the handler can ask how much time is left.
+//! [`TimeoutLayer::deadline`], the handler can ask how much time is left. If the handler calls other gRPC servers, a
+//! [`GrpcTimeoutLayer`] around its client passes on what is left.
 //!
 //! # Errors
 //!
@@ -120,6 +122,7 @@
 mod body;
 mod body_layers;
 mod grpc;
+mod grpc_timeout;
 mod timeout;
 mod wait;
 
@@ -128,5 +131,6 @@ pub use body_layers::{
     RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout,
     ResponseBodyTimeoutLayer,
 };
-pub use grpc::parse_grpc_timeout;
+pub use grpc::{format_grpc_timeout, parse_grpc_timeout};
+pub use grpc_timeout::{GrpcTimeout, GrpcTimeoutLayer};
 pub use timeout::{Deadline, ResponseFuture, Timeout, TimeoutLayer};

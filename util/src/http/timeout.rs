@@ -383,7 +383,8 @@ where
 /// The instant by which a request must be answered.
 ///
 /// The method [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) makes the layer put a `Deadline` into
-/// the extensions of each request that has a limit.
+/// the extensions of each request that has a limit. [`GrpcTimeoutLayer`](super::GrpcTimeoutLayer) tells it to the
+/// servers that the handler calls.
 ///
 /// # Examples
 ///

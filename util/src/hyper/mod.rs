@@ -1,75 +1,36 @@
 //! Limits for the connections of a [hyper] server, and timers for hyper itself.
 //!
-//! | task | type |
+//! | task | item |
 //! |---|---|
-//! | Close idle and old connections, and shut a server down. | [`Connections`] |
+//! | Serve an axum router or another tower service, with limits and a graceful shutdown. | [`serve`], with the feature `serve` |
+//! | Do the same in an accept loop of your own: close idle and old connections, and shut down. | [`Connections`] |
 //! | Run hyper's own timeouts on a [`Timer`](tokio_wheel::Timer). | [`WheelTimer`] |
 //!
 //! hyper keeps a connection open for as long as the client wants. A server with very many connections must
 //! close idle and old connections. A server that shuts down must close all connections. [`Connections`]
 //! closes these connections, but first lets their requests in flight finish.
 //!
-//! For each connection, the server [opens](Connections::open) a [`ConnectionGuard`], and
-//! [serves](ConnectionGuard::serve) the connection with it.
-//!
-//! This axum server speaks HTTP/1 and HTTP/2. It continues after a failed `accept`:
+//! The function [`serve`] has an example of a whole server. In an accept loop of your own, [open](Connections::open) a
+//! [`ConnectionGuard`] for each connection, and [serve](ConnectionGuard::serve) the connection with it. The loop must
+//! survive a failed `accept`, and pause after it. When the process must end, stop to accept, and await
+//! [`Connections::shutdown`]:
 //!
 //! ```
-//! use axum::{routing::get, Router};
+//! use axum::Router;
 //! use hyper_util::{rt::{TokioExecutor, TokioIo}, server::conn::auto, service::TowerToHyperService};
-//! use tokio::net::TcpListener;
-//! use tokio_wheel::{sleep, Duration};
-//! use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+//! use tokio::net::TcpStream;
+//! use tokio_wheel_util::hyper::Connections;
 //!
-//! async fn serve(listener: TcpListener, app: Router, connections: Connections) {
-//!     loop {
-//!         let socket = match listener.accept().await {
-//!             Ok((socket, _)) => socket,
-//!             // The client has left, or no file descriptor is left. A pause avoids a busy loop.
-//!             Err(error) => {
-//!                 eprintln!("failed to accept a connection: {error}");
-//!                 sleep(Duration::from_millis(10)).await;
-//!                 continue;
-//!             }
-//!         };
-//!         let Ok(guard) = connections.open() else {
-//!             continue; // Drops the socket.
-//!         };
-//!         let service = TowerToHyperService::new(app.clone());
-//!         tokio::spawn(async move {
-//!             let builder = auto::Builder::new(TokioExecutor::new());
-//!             let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
-//!             guard.serve(service, connect).await.into_result()
-//!         });
-//!     }
+//! fn spawn(socket: TcpStream, app: Router, connections: &Connections) {
+//!     let Ok(guard) = connections.open() else {
+//!         return; // The server is full. This drops the socket.
+//!     };
+//!     tokio::spawn(async move {
+//!         let builder = auto::Builder::new(TokioExecutor::new());
+//!         let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
+//!         guard.serve(TowerToHyperService::new(app), connect).await.into_result()
+//!     });
 //! }
-//!
-//! # #[tokio::main]
-//! # async fn main() -> std::io::Result<()> {
-//! let limits = Limits::new()
-//!     .idle(Duration::from_secs(60))
-//!     .max_age(Duration::from_secs(600))
-//!     .grace(Duration::from_secs(20));
-//! let connections = Connections::new(limits);
-//! let app = Router::new().route("/", get(|| async { "hello" }));
-//! let listener = TcpListener::bind("127.0.0.1:0").await?;
-//! # let address = listener.local_addr()?;
-//! let server = tokio::spawn(serve(listener, app, connections.clone()));
-//! # use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-//! # let mut client = tokio::net::TcpStream::connect(address).await?;
-//! # client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await?;
-//! # let mut answer = [0; 1_024];
-//! # let length = client.read(&mut answer).await?;
-//! # assert!(answer[..length].ends_with(b"hello"));
-//!
-//! // When the process must end:
-//! server.abort();
-//! connections.shutdown().await; // Waits for the requests in flight, for 20 s at most.
-//! assert_eq!(connections.counts().open(), 0);
-//! # assert_eq!(connections.counts().ended(Reason::Shutdown), 1);
-//! # assert_eq!(client.read(&mut answer).await?, 0);
-//! # Ok(())
-//! # }
 //! ```
 //!
 //! # The limits
@@ -215,6 +176,8 @@ mod ended;
 mod event_polls;
 mod recheck;
 mod requests;
+#[cfg(feature = "serve")]
+mod serve;
 mod server_limits;
 mod timer;
 
@@ -222,5 +185,7 @@ pub use connections::{ConnectionGuard, Connections, OpenError};
 pub use drive::Drive;
 pub use ended::{Counts, Ended, Reason};
 pub use requests::{Counted, CountedBody, CountedFuture};
+#[cfg(feature = "serve")]
+pub use serve::{Listener, Serve, ServeError, serve};
 pub use server_limits::Limits;
 pub use timer::WheelTimer;

@@ -1,12 +1,14 @@
-//! Tests the header `grpc-timeout` and the response to a late gRPC request.
+//! Tests the header `grpc-timeout`, the client that writes it, and the response to a late gRPC request.
 
 use std::{convert::Infallible, future::pending};
 
 use http::{HeaderValue, Request, Response};
 use proptest::prelude::*;
 use tokio_wheel::{Duration, Instant};
-use tokio_wheel_util::http::{TimeoutLayer, parse_grpc_timeout};
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tokio_wheel_util::http::{
+    Deadline, GrpcTimeoutLayer, TimeoutLayer, format_grpc_timeout, parse_grpc_timeout,
+};
+use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneService};
 
 use crate::support::{ms, secs};
 
@@ -165,5 +167,109 @@ async fn a_grpc_request_has_a_grpc_answer() {
         // Without `grpc()`, a gRPC request gets the response of any other request.
         let (response, _) = answer(TimeoutLayer::new(secs(1)), &headers).await;
         assert_eq!(response.status(), 408);
+    }
+}
+
+proptest! {
+    /// A value is what the specification allows, never longer than the duration, and hardly shorter.
+    #[test]
+    fn a_formatted_duration_parses_back(secs in prop_oneof![0..200_u64, 0..200_000_u64, any::<u64>()], nanos in 0..1_000_000_000_u32) {
+        let limit = Duration::new(secs, nanos);
+        let value = format_grpc_timeout(limit);
+        let parsed = oracle(value.to_str().unwrap()).unwrap();
+        prop_assert_eq!(parse_grpc_timeout(&value), Some(parsed));
+        prop_assert!(parsed <= limit);
+        let longest = Duration::from_secs(99_999_999 * 3_600);
+        prop_assert!(parsed == longest || limit - parsed <= limit / 100_000, "{:?} for {:?}", value, limit);
+        // What a parser has returned is formatted without a loss.
+        prop_assert_eq!(parse_grpc_timeout(format_grpc_timeout(parsed)), Some(parsed));
+    }
+}
+
+#[test]
+fn the_borders_of_the_units() {
+    let nanos = Duration::from_nanos;
+    for (limit, value) in [
+        (Duration::ZERO, "0n"),
+        (nanos(1), "1n"),
+        (nanos(99_999_999), "99999999n"),
+        (nanos(100_000_000), "100000u"),
+        (nanos(99_999_999_999), "99999999u"),
+        (secs(100), "100000m"),
+        (ms(99_999_999), "99999999m"),
+        (secs(100_000), "100000S"),
+        (secs(99_999_999), "99999999S"),
+        (secs(100_000_000), "1666666M"),
+        (secs(60 * 99_999_999), "99999999M"),
+        (secs(60 * 100_000_000), "1666666H"),
+        (Duration::MAX, "99999999H"),
+    ] {
+        assert_eq!(format_grpc_timeout(limit), value, "{limit:?}");
+    }
+}
+
+/// Returns the header that the channel gets, 1 s after the handler got a deadline of 3 s.
+async fn told(deadline: bool, given: Option<&'static str>) -> Option<HeaderValue> {
+    let mut request = Request::new(());
+    if deadline {
+        let deadline = Deadline::new(Instant::now() + secs(3));
+        request.extensions_mut().insert(deadline);
+    }
+    if let Some(given) = given {
+        let given = HeaderValue::from_static(given);
+        request.headers_mut().insert("grpc-timeout", given);
+    }
+    tokio_wheel::sleep(secs(1)).await;
+    let look = service_fn(async |request: Request<()>| {
+        let headers = request.headers();
+        assert!(headers.get_all("grpc-timeout").iter().count() <= 1);
+        Ok::<_, Infallible>(Response::new(headers.get("grpc-timeout").cloned()))
+    });
+    let response = GrpcTimeoutLayer::new().layer(look).oneshot(request).await;
+    response.unwrap().into_body()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_tells_what_is_left() {
+    for (deadline, given, expected) in [
+        (true, None, Some("2000000u")),
+        (true, Some("5S"), Some("2000000u")),
+        (true, Some("1S"), Some("1S")),
+        (true, Some("2S"), Some("2S")),
+        (true, Some("soon"), Some("2000000u")),
+        (false, Some("5S"), Some("5S")),
+        (false, None, None),
+    ] {
+        let told = told(deadline, given).await;
+        assert_eq!(told.as_ref().map(|value| value.to_str().unwrap()), expected);
+    }
+}
+
+/// Three servers share the deadline of the first client. Each takes a second, and the third has no time left.
+#[tokio::test(start_paused = true)]
+async fn a_chain_of_servers_shares_a_deadline() {
+    fn server(depth: u32) -> BoxCloneService<Request<()>, Response<String>, Infallible> {
+        let work = service_fn(move |request: Request<()>| async move {
+            tokio_wheel::sleep(secs(1)).await;
+            if depth == 1 {
+                return Ok(Response::new("done".to_owned()));
+            }
+            let mut next = Request::new(());
+            let deadline: &Deadline = request.extensions().get().unwrap();
+            next.extensions_mut().insert(*deadline);
+            let client = GrpcTimeoutLayer::new().layer(server(depth - 1));
+            client.oneshot(next).await
+        });
+        let limit = TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, secs(60));
+        BoxCloneService::new(limit.grpc().deadline().layer(work))
+    }
+    for (timeout, status, took) in [("2500m", 504, ms(2_500)), ("3500m", 200, secs(3))] {
+        let start = Instant::now();
+        let request = Request::get("/").header("grpc-timeout", timeout);
+        let response = server(3).oneshot(request.body(()).unwrap()).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), start.elapsed()),
+            (status, took)
+        );
     }
 }

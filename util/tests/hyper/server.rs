@@ -200,7 +200,7 @@ pub(crate) async fn serve(
 /// | `/upgrade` | changes the protocol to an echo |
 /// | `/fail` | the service fails |
 /// | `/panic` | the future of the service panics |
-async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
+pub(crate) async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
     let path = request.uri().path().to_owned();
     let number = |part: &str| part.parse().expect("a number");
     let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {

@@ -1,0 +1,119 @@
+//! Listeners, and what a server does while it cannot accept.
+
+use std::{
+    future::{Future, pending},
+    io::{self, ErrorKind},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    task::coop::consume_budget,
+};
+use tokio_wheel::sleep;
+
+use super::{Report, ServeError};
+use crate::hyper::{ConnectionGuard, Connections, OpenError};
+
+/// The pause after a failed `accept`, and between two looks at a full server. So a server without descriptors makes 100
+/// system calls per second.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Accepts the connections of a server, for [`serve`](super::serve).
+///
+/// # Examples
+///
+/// A listener that serves each client over a stream in memory:
+///
+/// ```
+/// use std::io;
+///
+/// use tokio::{io::DuplexStream, sync::mpsc};
+/// use tokio_wheel_util::hyper::Listener;
+///
+/// struct InMemory(mpsc::Receiver<DuplexStream>);
+///
+/// impl Listener for InMemory {
+///     type Io = DuplexStream;
+///
+///     async fn accept(&mut self) -> io::Result<DuplexStream> {
+///         match self.0.recv().await {
+///             Some(client) => Ok(client),
+///             // No client can connect anymore. The server waits for its shutdown.
+///             None => std::future::pending().await,
+///         }
+///     }
+/// }
+/// ```
+pub trait Listener: Send + 'static {
+    /// The stream of bytes of a connection.
+    type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Waits for the next client.
+    ///
+    /// The server drops the future only when it shuts down. An error does not end the server: see
+    /// [`serve`](super::serve#errors).
+    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Io>> + Send;
+}
+
+/// Sets `TCP_NODELAY`, because HTTP/2 sends small frames.
+impl Listener for TcpListener {
+    type Io = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<TcpStream> {
+        let (socket, _) = TcpListener::accept(self).await?;
+        // If this fails, small frames leave later.
+        let _ = socket.set_nodelay(true);
+        Ok(socket)
+    }
+}
+
+#[cfg(unix)]
+impl Listener for tokio::net::UnixListener {
+    type Io = tokio::net::UnixStream;
+
+    async fn accept(&mut self) -> io::Result<Self::Io> {
+        let (socket, _) = tokio::net::UnixListener::accept(self).await?;
+        Ok(socket)
+    }
+}
+
+/// Waits for the next client, and for room for it.
+pub(super) async fn accept<L: Listener>(
+    listener: &mut L,
+    connections: &Connections,
+    report: &Report,
+) -> (L::Io, ConnectionGuard) {
+    loop {
+        match listener.accept().await {
+            Ok(io) => return (io, open(connections).await),
+            Err(error) => {
+                let is_of_client = matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionAborted
+                        | ErrorKind::ConnectionRefused
+                        | ErrorKind::ConnectionReset
+                );
+                report(ServeError::Accept(error));
+                if is_of_client {
+                    consume_budget().await;
+                } else {
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Opens a connection as soon as the limit of connections allows.
+async fn open(connections: &Connections) -> ConnectionGuard {
+    loop {
+        match connections.open() {
+            Ok(guard) => return guard,
+            // The server learns of the shutdown by itself.
+            Err(OpenError::Shutdown) => pending().await,
+            Err(OpenError::Full { .. }) => sleep(PAUSE).await,
+        }
+    }
+}

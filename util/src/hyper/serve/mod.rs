@@ -1,0 +1,337 @@
+//! A server for a tower service: its settings. `accept.rs` accepts the clients, and `run.rs` serves them.
+
+mod accept;
+mod run;
+
+use std::{
+    error::Error,
+    fmt,
+    future::{Future, Ready, pending, ready},
+    io,
+    pin::Pin,
+    time::Duration,
+};
+
+use hyper_util::{rt::TokioExecutor, server::conn::auto};
+
+pub use self::accept::Listener;
+use super::{Connections, WheelTimer};
+
+type Report = Box<dyn Fn(ServeError) + Send + Sync>;
+
+/// Serves the clients of `listener` with `service`, and enforces the limits of `connections`.
+///
+/// `service` is an axum `Router`, tonic's `Routes`, or any other tower service that hyper can call. Each connection
+/// may use HTTP/1, with upgrades, or HTTP/2, and has a task and a clone of `service`.
+///
+/// # Limits
+///
+/// | limit | ends |
+/// |---|---|
+/// | [`handshake`](Serve::handshake), at your choice | a connection whose handshake takes too long, for example the handshake of TLS |
+/// | [`header_timeout`](Serve::header_timeout), 30 s by default | a connection on which the head of the first request takes too long |
+/// | [`Limits::idle`](super::Limits::idle) | a connection without a request in flight, also if it sends its next head too slowly |
+/// | [`Limits::max_age`](super::Limits::max_age) | any old connection |
+/// | [`Limits::grace`](super::Limits::grace), 30 s by default | a connection whose graceful shutdown takes too long |
+///
+/// A server should set `idle` and `max_age`. Otherwise, clients that vanished without a trace keep their connections
+/// open. The layers of the module `http` limit the requests.
+///
+/// If [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client
+/// and then no other. This client and the clients in the kernel's queue wait until a connection ends. The server looks
+/// every 10 ms.
+///
+/// Several servers may share their [`Connections`], for example for two ports. They then share the limits and the
+/// shutdown.
+///
+/// # Shutdown
+///
+/// [`shutdown`](Serve::shutdown) takes a future, for example a signal. When the future is ready, or when
+/// [`Connections::shutdown`] is called, the server does these steps:
+///
+/// 1. It drops `listener`. The kernel refuses new clients, and resets the clients in its queue.
+/// 2. It drops the connections whose handshake has not ended.
+/// 3. It shuts the other connections down gracefully: see the [module](super#the-limits). Requests in flight get
+///    their responses within the grace.
+/// 4. It cuts the connections that are left, and returns how many it has cut.
+///
+/// When the server returns, all its tasks have ended. But upgraded connections belong to your handlers. On HTTP/2, the
+/// requests of a connection that was cut have tasks of their own, which end as soon as the runtime polls them.
+///
+/// # Errors
+///
+/// The server ends only at its shutdown. [`on_error`](Serve::on_error) takes a closure that learns of all errors:
+///
+/// * If `accept` fails because the client has left, the server accepts the next client at once. After any other error,
+///   for example because no file descriptor is left, the server tries again after 10 ms.
+/// * If a service panics, its connection ends. On HTTP/2, only the request ends.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops `listener` and cuts all connections of this server. Their requests in flight are lost.
+///
+/// # Panics
+///
+/// * Panics if the future is polled outside a runtime, or on a runtime without time or I/O enabled.
+/// * Panics if `listener`, the future of the shutdown or the closure of `on_error` panics.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{routing::get, Router};
+/// use tokio::{net::TcpListener, sync::oneshot};
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+/// # use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+///
+/// # #[tokio::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let app = Router::new().route("/", get(|| async { "hello" }));
+/// let limits = Limits::new()
+///     .idle(Duration::from_secs(60))
+///     .max_age(Duration::from_secs(600))
+///     .grace(Duration::from_secs(20))
+///     .max_connections(10_000);
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// # let address = listener.local_addr()?;
+/// let (stop, stopped) = oneshot::channel::<()>();
+///
+/// let server = serve(listener, app, &Connections::new(limits))
+///     .header_timeout(Duration::from_secs(10))
+///     .shutdown(async { drop(stopped.await) })
+///     .on_error(|error| eprintln!("{error}"));
+/// let server = tokio::spawn(server.into_future());
+/// # let mut client = tokio::net::TcpStream::connect(address).await?;
+/// # client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await?;
+/// # let mut answer = [0; 1_024];
+/// # let length = client.read(&mut answer).await?;
+/// # assert!(answer[..length].ends_with(b"hello"));
+///
+/// // When the process must end:
+/// drop(stop);
+/// let cut = server.await?;
+/// assert_eq!(cut, 0);
+/// # Ok(())
+/// # }
+/// ```
+pub fn serve<L: Listener, S>(
+    listener: L,
+    service: S,
+    connections: &Connections,
+) -> Serve<L, S, Plain<L::Io, S>> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Without the `None`, the timer would turn on hyper's default limit, which would also limit idle connections.
+    builder
+        .http1()
+        .timer(WheelTimer::new())
+        .header_read_timeout(None);
+    builder.http2().timer(WheelTimer::new());
+    Serve {
+        listener,
+        service,
+        handshake: |io, service| ready(Ok((io, service))),
+        connections: connections.clone(),
+        shutdown: Box::pin(pending()),
+        settings: Settings {
+            builder,
+            handshake_timeout: Duration::MAX,
+            header_timeout: Duration::from_secs(30),
+            report: Box::new(drop),
+        },
+    }
+}
+
+/// A handshake that does nothing.
+type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
+
+/// A server, and its settings. Await it to run it.
+///
+/// The function [`serve`] returns this type and explains it. The future returns how many connections the shutdown has
+/// cut.
+#[must_use = "a server does nothing unless you `.await` it"]
+pub struct Serve<L, S, H> {
+    listener: L,
+    service: S,
+    handshake: H,
+    connections: Connections,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
+    settings: Settings,
+}
+
+/// What the tasks of the connections share.
+struct Settings {
+    builder: auto::Builder<TokioExecutor>,
+    handshake_timeout: Duration,
+    header_timeout: Duration,
+    report: Report,
+}
+
+impl<L: Listener, S, H> Serve<L, S, H> {
+    /// Shuts the server down when `signal` is ready. By default, only [`Connections::shutdown`] shuts the server down.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    /// let app = axum::Router::new();
+    /// serve(listener, app, &Connections::new(Limits::new()))
+    ///     .shutdown(async { tokio::signal::ctrl_c().await.unwrap() })
+    ///     .await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown = Box::pin(signal);
+        self
+    }
+
+    /// Limits how long a new connection may take until the head of its first request is complete. The default is 30 s.
+    ///
+    /// The time begins after the handshake. When it is over, the connection is dropped and counts as
+    /// [dropped](super::Counts::dropped). So a client that sends nothing, or sends its head byte by byte, cannot keep
+    /// a connection. [`Limits::idle`](super::Limits::idle) limits the time for each later head.
+    pub fn header_timeout(mut self, limit: Duration) -> Self {
+        self.settings.header_timeout = limit;
+        self
+    }
+
+    /// Prepares each connection with `prepare`, which may take as long as `limit`.
+    ///
+    /// The task of the connection calls `prepare` with what the listener has accepted, and a clone of the service.
+    /// `prepare` returns the stream and the service of the connection. It can do a handshake of TLS, wrap the stream in
+    /// limits of the module `io`, set options of the socket, or let the handlers know their client. If it fails,
+    /// the connection ends.
+    ///
+    /// # Examples
+    ///
+    /// The handlers learn the client's address. An acceptor of TLS would be awaited in the same place:
+    ///
+    /// ```no_run
+    /// use std::net::SocketAddr;
+    ///
+    /// use axum::{extract::ConnectInfo, routing::get, Extension, Router};
+    /// use tokio::net::{TcpListener, TcpStream};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+    ///
+    /// async fn who(ConnectInfo(client): ConnectInfo<SocketAddr>) -> String {
+    ///     client.to_string()
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let app = Router::new().route("/", get(who));
+    /// let listener = TcpListener::bind("127.0.0.1:3000").await?;
+    /// serve(listener, app, &Connections::new(Limits::new()))
+    ///     .handshake(Duration::from_secs(10), |socket: TcpStream, app| async move {
+    ///         let client = ConnectInfo(socket.peer_addr()?);
+    ///         // let stream = acceptor.accept(socket).await?;
+    ///         Ok((socket, app.layer(Extension(client))))
+    ///     })
+    ///     .await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn handshake<G, F, Io, T>(self, limit: Duration, prepare: G) -> Serve<L, S, G>
+    where
+        G: FnOnce(L::Io, S) -> F + Clone + Send + 'static,
+        F: Future<Output = io::Result<(Io, T)>> + Send + 'static,
+    {
+        Serve {
+            listener: self.listener,
+            service: self.service,
+            handshake: prepare,
+            connections: self.connections,
+            shutdown: self.shutdown,
+            settings: Settings {
+                handshake_timeout: limit,
+                ..self.settings
+            },
+        }
+    }
+
+    /// Changes the settings of hyper with `configure`.
+    ///
+    /// Both protocols already have a [`WheelTimer`]. Do not enable `pipeline_flush`: see the [module](super#the-limits).
+    ///
+    /// # Examples
+    ///
+    /// The server notices on HTTP/2 that a client has vanished during a long response:
+    ///
+    /// ```
+    /// use tokio::net::TcpListener;
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let app = axum::Router::new();
+    /// let server = serve(listener, app, &Connections::new(Limits::new())).http(|builder| {
+    ///     builder.http2().keep_alive_interval(Duration::from_secs(20));
+    /// });
+    /// # server.shutdown(async {}).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn http(mut self, configure: impl FnOnce(&mut auto::Builder<TokioExecutor>)) -> Self {
+        configure(&mut self.settings.builder);
+        self
+    }
+
+    /// Calls `report` with each error. By default, the server ignores errors.
+    ///
+    /// Without file descriptors, `accept` fails 100 times per second. `report` runs within the tasks of the server, so
+    /// it must not block.
+    pub fn on_error(mut self, report: impl Fn(ServeError) + Send + Sync + 'static) -> Self {
+        self.settings.report = Box::new(report);
+        self
+    }
+}
+
+impl<L: fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serve")
+            .field("listener", &self.listener)
+            .field("connections", &self.connections)
+            .field("header_timeout", &self.settings.header_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An error that a [server](serve) has survived.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// [`Listener::accept`] failed.
+    Accept(io::Error),
+    /// The [handshake](Serve::handshake) of a connection failed or took too long.
+    Handshake(io::Error),
+    /// A connection failed, or reached the [`header_timeout`](Serve::header_timeout). The error is then an
+    /// [`Elapsed`](tokio_wheel::error::Elapsed).
+    Connection(Box<dyn Error + Send + Sync>),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept(error) => write!(f, "failed to accept a connection: {error}"),
+            Self::Handshake(error) => write!(f, "a handshake failed: {error}"),
+            Self::Connection(error) => write!(f, "a connection failed: {error}"),
+        }
+    }
+}
+
+impl Error for ServeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        // The message contains the error itself.
+        match self {
+            Self::Accept(error) | Self::Handshake(error) => error.source(),
+            Self::Connection(error) => error.source(),
+        }
+    }
+}

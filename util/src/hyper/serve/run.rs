@@ -1,0 +1,160 @@
+//! The future of a server, and the task of each connection.
+
+use std::{
+    error::Error,
+    future::{Future, IntoFuture, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::Poll,
+};
+
+use ::hyper::{
+    Request, Response,
+    body::{Body, Incoming},
+    service::{Service as _, service_fn},
+};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinSet,
+};
+use tokio_wheel::timeout;
+use tower_service::Service;
+
+use super::{Listener, Serve, ServeError, Settings, accept::accept};
+use crate::hyper::{ConnectionGuard, Connections, Reason};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+impl<L, S, H, F, Io, T, B> IntoFuture for Serve<L, S, H>
+where
+    L: Listener,
+    S: Clone + Send + 'static,
+    H: FnOnce(L::Io, S) -> F + Clone + Send + 'static,
+    F: Future<Output = io::Result<(Io, T)>> + Send + 'static,
+    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    T::Future: Send,
+    T::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    /// The number of connections that the shutdown has cut.
+    type Output = u64;
+    type IntoFuture = Pin<Box<dyn Future<Output = u64> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let settings = Arc::new(self.settings);
+            // It owns the tasks, so no task outlives the server.
+            let mut tasks = JoinSet::new();
+            let mut stop = pin!(either(self.shutdown, has_shut_down(&self.connections)));
+            loop {
+                let next = accept(&mut self.listener, &self.connections, &settings.report);
+                let mut next = pin!(next);
+                let next = poll_fn(|cx| {
+                    while let Poll::Ready(Some(_)) = tasks.poll_join_next(cx) {}
+                    if stop.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(None);
+                    }
+                    next.as_mut().poll(cx).map(Some)
+                });
+                let Some((io, guard)) = next.await else {
+                    break;
+                };
+                let (handshake, service) = (self.handshake.clone(), self.service.clone());
+                // The task calls the closure, because the closure may panic.
+                let prepare = async move { handshake(io, service).await };
+                tasks.spawn(connection(guard, prepare, settings.clone()));
+            }
+            drop(self.listener);
+            // The first poll begins the shutdown.
+            let mut shutdown = pin!(self.connections.shutdown());
+            let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
+            let mut cut = 0;
+            while let Some(is_cut) = tasks.join_next().await {
+                cut += u64::from(is_cut.unwrap_or(false));
+            }
+            cut
+        })
+    }
+}
+
+/// Serves a connection after its handshake. Returns whether it was cut.
+async fn connection<Io, T, B>(
+    guard: ConnectionGuard,
+    handshake: impl Future<Output = io::Result<(Io, T)>>,
+    settings: Arc<Settings>,
+) -> bool
+where
+    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    T::Future: Send,
+    T::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    let Settings {
+        builder,
+        handshake_timeout,
+        header_timeout,
+        report,
+    } = &*settings;
+    let handshake = async { timeout(*handshake_timeout, handshake).await? };
+    let (io, service) = match either(handshake, has_shut_down(&guard.connections)).await {
+        Some(Ok(prepared)) => prepared,
+        Some(Err(error)) => {
+            report(ServeError::Handshake(error));
+            return false;
+        }
+        None => return false,
+    };
+    let was_asked = Arc::new(AtomicBool::new(false));
+    let service = TowerToHyperService::new(service);
+    let service = service_fn({
+        let was_asked = was_asked.clone();
+        move |request| {
+            was_asked.store(true, Relaxed);
+            service.call(request)
+        }
+    });
+    let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(io), service);
+    let mut drive = pin!(guard.serve(service, connect));
+    let ended = match timeout(*header_timeout, drive.as_mut()).await {
+        Ok(ended) => ended,
+        Err(_) if was_asked.load(Relaxed) => drive.await,
+        Err(elapsed) => {
+            report(ServeError::Connection(elapsed.into()));
+            return false;
+        }
+    };
+    let is_cut = ended.is_cut();
+    // After a graceful shutdown, an error means nothing: see `Ended::error`.
+    if let (Reason::Closed, Err(error)) = (ended.reason(), ended.into_result()) {
+        report(ServeError::Connection(error));
+    }
+    is_cut
+}
+
+/// Waits for the first of two futures. Returns the output of `first`, or `None` if `other` was ready first.
+async fn either<F: Future>(first: F, other: impl Future<Output = ()>) -> Option<F::Output> {
+    let (mut first, mut other) = (pin!(first), pin!(other));
+    poll_fn(|cx| match first.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => other.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// Waits until the shutdown of the connections begins.
+async fn has_shut_down(connections: &Connections) {
+    loop {
+        let (_, change) = connections.next_change();
+        if connections.idle().is_none() {
+            return;
+        }
+        change.await;
+    }
+}

@@ -1,0 +1,106 @@
+//! Tests a listener that fails.
+
+use std::{
+    future::{Future as _, IntoFuture as _},
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::Poll,
+};
+
+use rustix::io::Errno;
+use tokio::io::DuplexStream;
+use tokio_wheel::{Duration, Instant, sleep};
+use tokio_wheel_util::hyper::{Connections, Limits, Listener, serve};
+
+use crate::{
+    Server, app, each,
+    support::{ms, paused, secs},
+};
+
+/// A server without descriptors tries again after a pause. It serves the next client.
+#[test]
+fn a_server_without_descriptors_goes_on() {
+    each(async |protocol| {
+        for errno in [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOBUFS,
+            Errno::NOMEM,
+            Errno::INVAL,
+        ] {
+            let start = Instant::now();
+            let server = Server::new(Limits::new());
+            for _ in 0..1_000 {
+                server.accept.send(Err(errno.into())).unwrap();
+            }
+            let mut client = server.client(protocol).await;
+            assert_eq!(client.get("/none").await.unwrap(), 0);
+            assert_eq!(start.elapsed(), 1_000 * ms(10));
+            assert_eq!(server.errors().len(), 1_000);
+            let expected = format!("failed to accept a connection: {}", io::Error::from(errno));
+            assert_eq!(server.errors()[0], expected);
+        }
+    });
+}
+
+/// A client that has left costs no time.
+#[test]
+fn a_client_that_has_left_is_skipped() {
+    each(async |protocol| {
+        for errno in [Errno::CONNABORTED, Errno::CONNRESET, Errno::CONNREFUSED] {
+            let start = Instant::now();
+            let server = Server::new(Limits::new());
+            for _ in 0..1_000 {
+                server.accept.send(Err(errno.into())).unwrap();
+            }
+            let mut client = server.client(protocol).await;
+            assert_eq!(client.get("/none").await.unwrap(), 0);
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            assert_eq!(server.errors().len(), 1_000);
+        }
+    });
+}
+
+/// A listener that always fails at once. It counts the calls.
+struct Fails(Arc<AtomicUsize>, io::ErrorKind);
+
+impl Listener for Fails {
+    type Io = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<DuplexStream> {
+        self.0.fetch_add(1, Relaxed);
+        Err(self.1.into())
+    }
+}
+
+#[test]
+fn endless_errors_neither_spin_nor_keep_others_from_running() {
+    paused().block_on(async {
+        let calls = Arc::<AtomicUsize>::default();
+        let connections = Connections::new(Limits::new());
+        let listener = Fails(calls.clone(), io::ErrorKind::Other);
+        let server = serve(listener, app(), &connections).shutdown(sleep(secs(10)));
+        assert_eq!(server.await, 0);
+        assert_eq!(calls.load(Relaxed), 1_000);
+
+        // Between two clients that have left, other tasks run.
+        let calls = Arc::<AtomicUsize>::default();
+        let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
+        let mut server = pin!(serve(listener, app(), &connections).into_future());
+        tokio::task::yield_now().await;
+        let polled = std::future::poll_fn(|cx| Poll::Ready(server.as_mut().poll(cx))).await;
+        assert!(polled.is_ready(), "the connections have shut down");
+
+        let connections = Connections::new(Limits::new());
+        let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
+        let mut server = pin!(serve(listener, app(), &connections).into_future());
+        tokio::task::yield_now().await;
+        let polled = std::future::poll_fn(|cx| Poll::Ready(server.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+        assert!((1..=200).contains(&calls.load(Relaxed)), "{calls:?}");
+    });
+}

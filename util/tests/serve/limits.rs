@@ -1,0 +1,222 @@
+//! Tests each limit of a server.
+
+use std::{future::pending, io};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio_wheel::{Instant, sleep};
+use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+
+use crate::{
+    Server, closed, each,
+    server::Client,
+    settle,
+    support::{ms, paused, secs},
+};
+
+/// A client that sends nothing, a client that sends its head byte by byte, and two clients that stop in the preface of
+/// HTTP/2 and after it.
+#[test]
+fn a_client_without_a_request_reaches_the_header_timeout() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for (bytes, dribbles) in [
+        (&b""[..], false),
+        (b"GET / HTTP/1.1\r\nslow: xxxxxxxxxxxx", true),
+        (&PREFACE[..10], false),
+        (PREFACE, false),
+        (PREFACE, true),
+    ] {
+        paused().block_on(async {
+            let start = Instant::now();
+            let server = Server::with(&Connections::new(Limits::new()), |server| {
+                server.header_timeout(secs(5))
+            });
+            let client = server.connect();
+            let (mut reader, mut writer) = tokio::io::split(client);
+            let write = tokio::spawn(async move {
+                for part in bytes.chunks(if dribbles { 1 } else { 100 }) {
+                    let _ = writer.write_all(part).await;
+                    sleep(secs(1)).await;
+                }
+                pending::<()>().await;
+            });
+            let _ = reader.read_to_end(&mut Vec::new()).await;
+            assert_eq!(start.elapsed(), secs(5), "{bytes:?}");
+            assert_eq!(server.connections.counts().dropped(), 1);
+            assert_eq!(
+                server.errors(),
+                ["a connection failed: deadline has elapsed"]
+            );
+            write.abort();
+        });
+    }
+}
+
+/// After its first request, a connection may stay open. A request may take long.
+#[test]
+fn the_header_timeout_ends_with_the_first_head() {
+    each(async |protocol| {
+        let server = Server::new(Limits::new());
+        let mut busy = server.client(protocol).await;
+        let mut quiet = server.client(protocol).await;
+        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
+        assert_eq!(busy.get("/after/100000").await.unwrap(), 4);
+        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
+        assert!(server.errors().is_empty());
+    });
+}
+
+/// The default is 30 s.
+#[test]
+fn there_is_a_header_timeout_by_default() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let server = Server::new(Limits::new());
+        assert_eq!(closed(&mut server.connect(), start).await, secs(30));
+        // No limit at all is possible.
+        let server = Server::with(&Connections::new(Limits::new()), |server| {
+            server.header_timeout(tokio_wheel::Duration::MAX)
+        });
+        let mut client = server.connect();
+        tokio::select! {
+            _ = closed(&mut client, start) => panic!("the connection has ended"),
+            () = sleep(secs(86_400)) => {}
+        }
+    });
+}
+
+#[test]
+fn idle_and_old_connections_end() {
+    each(async |protocol| {
+        for (limits, reason, end) in [
+            (Limits::new().idle(secs(60)), Reason::Idle, 61),
+            (
+                Limits::new().max_age(secs(90)).jitter(0.0),
+                Reason::MaxAge,
+                90,
+            ),
+        ] {
+            let start = Instant::now();
+            let server = Server::new(limits);
+            let mut client = server.client(protocol).await;
+            assert_eq!(client.get("/after/1000").await.unwrap(), 4);
+            while server.connections.counts().open() > 0 {
+                sleep(ms(10)).await;
+            }
+            assert_eq!(start.elapsed().as_secs(), end);
+            assert_eq!(server.connections.counts().ended(reason), 1);
+            assert!(server.errors().is_empty());
+            assert_eq!(server.shutdown().await.0, 0);
+        }
+    });
+}
+
+/// The head of a later request that never ends reaches `idle`.
+#[test]
+fn a_slow_later_head_ends() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let server = Server::new(Limits::new().idle(secs(60)));
+        let mut client = server.connect();
+        client
+            .write_all(b"GET /none HTTP/1.1\r\n\r\nGET /no")
+            .await
+            .unwrap();
+        assert_eq!(closed(&mut client, start).await, secs(60));
+        assert_eq!(server.connections.counts().ended(Reason::Idle), 1);
+    });
+}
+
+/// A handshake that never ends, that fails, and that takes its time.
+#[test]
+fn a_handshake_has_a_limit() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let server = Server::with(&Connections::new(Limits::new()), |server| {
+            server.handshake(secs(10), |mut io: DuplexStream, app| async move {
+                match io.read_u8().await? {
+                    b'!' => Err(io::Error::other("wrong key")),
+                    _ => Ok((tokio::io::BufReader::new(io), app)),
+                }
+            })
+        });
+        let (mut silent, mut wrong, mut right) =
+            (server.connect(), server.connect(), server.connect());
+        wrong.write_all(b"!").await.unwrap();
+        assert_eq!(closed(&mut wrong, start).await, secs(0));
+        sleep(secs(9)).await;
+        // The header timeout begins after the handshake.
+        right
+            .write_all(b"?GET /after/0 HTTP/1.1\r\n")
+            .await
+            .unwrap();
+        assert_eq!(closed(&mut silent, start).await, secs(10));
+        sleep(secs(28)).await;
+        right.write_all(b"\r\n").await.unwrap();
+        let mut answer = [0; 12];
+        right.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        assert_eq!(
+            server.errors(),
+            [
+                "a handshake failed: wrong key",
+                "a handshake failed: timed out"
+            ]
+        );
+    });
+}
+
+/// With a full server, clients wait until a connection ends. None is refused.
+#[test]
+fn clients_wait_for_room() {
+    each(async |protocol| {
+        let start = Instant::now();
+        let server = Server::new(Limits::new().max_connections(2));
+        let ask = |millis: u64| {
+            let io = server.connect();
+            tokio::spawn(async move {
+                let mut client = Client::new(protocol, io).await;
+                let path = format!("/after/{millis}");
+                (client.get(&path).await.unwrap(), start.elapsed())
+            })
+        };
+        let clients = [ask(1_000), ask(3_000), ask(1_000), ask(1_000)];
+        settle().await;
+        assert_eq!(server.connections.counts().open(), 2);
+        let mut ends = Vec::new();
+        for client in clients {
+            let (length, end) = client.await.unwrap();
+            assert_eq!(length, 4);
+            assert!(server.connections.counts().open() <= 2);
+            ends.push(end.as_secs());
+        }
+        // The server looks for room every 10 ms.
+        assert_eq!(ends, [1, 3, 2, 3]);
+        assert_eq!(server.shutdown().await.0, 0);
+    });
+}
+
+/// Two servers share their connections: the limit and the shutdown.
+#[test]
+fn servers_share_connections() {
+    each(async |protocol| {
+        let connections = Connections::new(Limits::new().max_connections(1));
+        let [one, other] = [(); 2].map(|()| Server::with(&connections, |server| server));
+        let mut first = one.client(protocol).await;
+        assert_eq!(first.get("/none").await.unwrap(), 0);
+        let io = other.connect();
+        let second = tokio::spawn(async move {
+            let mut client = Client::new(protocol, io).await;
+            client.get("/after/1000").await.unwrap()
+        });
+        sleep(secs(5)).await;
+        assert!(!second.is_finished());
+        drop(first);
+        assert_eq!(second.await.unwrap(), 4);
+        // Both servers end, though no future asked them to.
+        drop((one.stop, other.stop));
+        connections.shutdown().await;
+        for server in [one.running, other.running] {
+            assert_eq!(server.await.unwrap().0, 0);
+        }
+    });
+}

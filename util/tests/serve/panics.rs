@@ -1,0 +1,80 @@
+//! Tests user code that panics or fails.
+
+use tokio::io::AsyncWriteExt as _;
+use tokio_wheel::Instant;
+use tokio_wheel_util::hyper::{Connections, Limits};
+
+use crate::{
+    Server, closed, each,
+    support::{paused, secs},
+};
+
+#[test]
+fn a_service_that_panics_ends_its_request_alone() {
+    each(async |protocol| {
+        let server = Server::new(Limits::new());
+        let mut client = server.client(protocol).await;
+        if protocol.is_http2() {
+            let mut other = client.another();
+            let other = tokio::spawn(async move { other.get("/after/1000").await });
+            tokio::task::yield_now().await;
+            assert!(client.get("/panic").await.is_err());
+            assert_eq!(other.await.unwrap().unwrap(), 4);
+            assert_eq!(client.get("/none").await.unwrap(), 0);
+        } else {
+            assert!(client.get("/panic").await.is_err());
+            assert_eq!(server.connections.counts().dropped(), 1);
+        }
+        let mut next = server.client(protocol).await;
+        assert_eq!(next.get("/none").await.unwrap(), 0);
+        assert_eq!(server.shutdown().await.0, 0);
+    });
+}
+
+#[test]
+fn a_service_that_fails_is_reported() {
+    each(async |protocol| {
+        let server = Server::new(Limits::new());
+        let mut client = server.client(protocol).await;
+        assert!(client.get("/fail").await.is_err());
+        if protocol.is_http1() {
+            let errors = server.errors();
+            assert!(
+                errors[0].starts_with("a connection failed: error from user's Service"),
+                "{errors:?}"
+            );
+        }
+        let mut next = server.client(protocol).await;
+        assert_eq!(next.get("/none").await.unwrap(), 0);
+    });
+}
+
+/// The closure of a handshake panics for the first client, and its future panics for the second.
+#[test]
+fn a_handshake_that_panics_ends_its_connection_alone() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let server = Server::with(&Connections::new(Limits::new()), |server| {
+            server.handshake(secs(10), move |io, app| {
+                let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                assert!(number != 0, "the test's own handshake panics");
+                async move {
+                    assert!(number != 1, "the test's own handshake panics later");
+                    Ok((io, app))
+                }
+            })
+        });
+        for _ in 0..2 {
+            assert_eq!(closed(&mut server.connect(), start).await, secs(0));
+        }
+        let mut client = server.connect();
+        client
+            .write_all(b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        closed(&mut client, start).await;
+        assert_eq!(server.connections.counts().dropped(), 2);
+        assert_eq!(server.shutdown().await, (0, secs(0)));
+    });
+}

@@ -1,0 +1,166 @@
+//! Tests the shutdown of a server, and what is left when its future is dropped.
+
+use std::{future::pending, io};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    runtime::Handle,
+};
+use tokio_wheel::{Instant, sleep};
+use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+
+use crate::{
+    Server, closed, each,
+    server::Client,
+    settle,
+    support::{ms, paused, secs},
+};
+
+/// Requests in flight are answered. New clients are refused.
+#[test]
+fn requests_in_flight_are_answered() {
+    each(async |protocol| {
+        let server = Server::new(Limits::new());
+        let mut clients = Vec::new();
+        for _ in 0..10 {
+            let mut client = server.client(protocol).await;
+            clients.push(tokio::spawn(async move { client.get("/after/5000").await }));
+        }
+        let mut idle = server.client(protocol).await;
+        assert_eq!(idle.get("/none").await.unwrap(), 0);
+        sleep(secs(1)).await;
+        let (accept, connections) = (server.accept.clone(), server.connections.clone());
+        let shutdown = tokio::spawn(server.shutdown());
+        // The server wakes its connections in parts.
+        sleep(ms(1)).await;
+        assert!(accept.is_closed(), "the server must drop its listener");
+        assert_eq!(
+            connections.counts().open(),
+            10,
+            "the idle connection must end at once"
+        );
+        assert!(idle.get("/none").await.is_err());
+        for client in clients {
+            assert_eq!(client.await.unwrap().unwrap(), 4);
+        }
+        assert_eq!(shutdown.await.unwrap(), (0, secs(4)));
+        assert_eq!(connections.counts().ended(Reason::Shutdown), 11);
+    });
+}
+
+/// The grace ends, and the server cuts the rest. The grace of an old connection has begun before.
+#[test]
+fn the_grace_cuts() {
+    each(async |protocol| {
+        let limits = Limits::new().grace(secs(20)).max_age(secs(5)).jitter(0.0);
+        let server = Server::new(limits);
+        let ask = |path: &str| {
+            let (io, path) = (server.connect(), path.to_owned());
+            tokio::spawn(async move { Client::new(protocol, io).await.get(&path).await })
+        };
+        let [old, long] = [ask("/after/1000000"), ask("/frames/1000000/1000")];
+        sleep(secs(6)).await;
+        let [young, quick] = [ask("/after/1000000"), ask("/after/19000")];
+        sleep(secs(1)).await;
+        assert_eq!(server.shutdown().await, (3, secs(20)));
+        for client in [old, young, long] {
+            assert!(client.await.unwrap().is_err());
+        }
+        assert_eq!(quick.await.unwrap().unwrap(), 4);
+    });
+}
+
+/// A connection in its handshake has no request, so it ends at once. So does a client that waits for room, and the
+/// pause after an error.
+#[test]
+fn nothing_else_delays_the_shutdown() {
+    paused().block_on(async {
+        let connections = Connections::new(Limits::new().max_connections(1));
+        let server = Server::with(&connections, |server| {
+            server.handshake(secs(1_000), |io, app| async move {
+                pending::<()>().await;
+                Ok((io, app))
+            })
+        });
+        let (mut shaking, mut waiting) = (server.connect(), server.connect());
+        settle().await;
+        let start = Instant::now();
+        assert_eq!(server.shutdown().await, (0, secs(0)));
+        assert_eq!(closed(&mut shaking, start).await, secs(0));
+        assert_eq!(closed(&mut waiting, start).await, secs(0));
+
+        let server = Server::new(Limits::new());
+        server
+            .accept
+            .send(Err(io::ErrorKind::Other.into()))
+            .unwrap();
+        settle().await;
+        assert_eq!(server.errors().len(), 1);
+        assert_eq!(server.shutdown().await, (0, secs(0)));
+    });
+}
+
+/// No task is left after a shutdown, also if it had to cut connections with several requests.
+#[test]
+fn no_task_is_left() {
+    each(async |protocol| {
+        // Starts the timer of the runtime, which has a task.
+        sleep(ms(1)).await;
+        for is_dropped in [false, true] {
+            let before = Handle::current().metrics().num_alive_tasks();
+            let server = Server::new(Limits::new().grace(secs(1)));
+            let (mut client, slow) = (server.client(protocol).await, server.client(protocol).await);
+            assert_eq!(client.get("/none").await.unwrap(), 0);
+            let asked = match slow {
+                Client::One(_) => vec![slow],
+                Client::Two(_) => vec![slow.another(), slow.another(), slow],
+            };
+            let asked: Vec<_> = asked
+                .into_iter()
+                .map(|mut client| tokio::spawn(async move { client.get("/after/1000000").await }))
+                .collect();
+            let (mut half, silent) = (server.connect(), server.connect());
+            half.write_all(b"GET / HT").await.unwrap();
+            settle().await;
+            let connections = server.connections.clone();
+            assert_eq!(connections.counts().open(), 4);
+            if is_dropped {
+                server.running.abort();
+                assert!(server.running.await.is_err());
+                assert_eq!(connections.counts().dropped(), 4);
+            } else {
+                let (cut, took) = server.shutdown().await;
+                assert!((1..=3).contains(&cut) && took == secs(1), "{cut} {took:?}");
+            }
+            assert_eq!(connections.counts().open(), 0);
+            assert_eq!(half.read(&mut [0]).await.unwrap_or(0), 0);
+            for asked in asked {
+                assert!(asked.await.unwrap().is_err());
+            }
+            drop((client, half, silent));
+            settle().await;
+            assert_eq!(Handle::current().metrics().num_alive_tasks(), before);
+        }
+    });
+}
+
+/// An upgraded connection belongs to its handler.
+#[test]
+fn an_upgraded_connection_survives() {
+    paused().block_on(async {
+        let server = Server::new(Limits::new());
+        let mut client = server.connect();
+        client
+            .write_all(b"GET /upgrade HTTP/1.1\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n")
+            .await
+            .unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        assert!(head.starts_with(b"HTTP/1.1 101"));
+        assert_eq!(server.shutdown().await, (0, secs(0)));
+        client.write_all(b"!").await.unwrap();
+        assert_eq!(client.read_u8().await.unwrap(), b'!');
+    });
+}

@@ -1,0 +1,133 @@
+//! Tests servers on real sockets, with a real clock.
+
+use std::{
+    convert::Infallible,
+    future::IntoFuture as _,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use axum::{Router, routing::get};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinSet,
+};
+use tokio_wheel_util::hyper::{Connections, Limits, Reason, serve};
+
+use crate::{
+    server::{Auto1Upgrades, Auto2Upgrades, Client},
+    support::{current_thread, does_not_hang, ms, multi_thread, secs},
+};
+
+/// Clients ask as fast as they can while the server shuts down. Each request that has reached the handler is answered.
+#[test]
+fn a_shutdown_under_load_loses_no_request() {
+    for runtime in [multi_thread(2), current_thread()] {
+        does_not_hang(move || {
+            runtime.block_on(async {
+                for protocol in [Auto1Upgrades, Auto2Upgrades] {
+                    let begun = Arc::<AtomicUsize>::default();
+                    let handler = {
+                        let begun = begun.clone();
+                        async move || {
+                            begun.fetch_add(1, Relaxed);
+                            tokio::time::sleep(ms(5)).await;
+                            "hello"
+                        }
+                    };
+                    let app = Router::new().route("/", get(handler));
+                    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                    let address = listener.local_addr().unwrap();
+                    let connections = Connections::new(Limits::new().grace(secs(60)));
+                    let (stop, stopped) = oneshot::channel::<()>();
+                    let server =
+                        serve(listener, app, &connections).shutdown(async { drop(stopped.await) });
+                    let server = tokio::spawn(server.into_future());
+                    let mut clients = JoinSet::new();
+                    for _ in 0..50 {
+                        clients.spawn(async move {
+                            let socket = TcpStream::connect(address).await.unwrap();
+                            let mut client = Client::new(protocol, socket).await;
+                            let mut answers = 0;
+                            while let Ok(length) = client.get("/").await {
+                                assert_eq!(length, 5);
+                                answers += 1;
+                            }
+                            answers
+                        });
+                    }
+                    while begun.load(Relaxed) < 1_000 {
+                        tokio::time::sleep(ms(1)).await;
+                    }
+                    drop(stop);
+                    assert_eq!(server.await.unwrap(), 0);
+                    assert!(
+                        TcpStream::connect(address).await.is_err(),
+                        "new clients must be refused"
+                    );
+                    let answers: usize = clients.join_all().await.into_iter().sum();
+                    assert_eq!(answers, begun.load(Relaxed));
+                    assert_eq!(connections.counts().ended(Reason::Shutdown), 50);
+                }
+            })
+        });
+    }
+}
+
+/// Clients that vanish at any point keep no connection open, and do not disturb the others.
+#[test]
+fn clients_that_vanish_leave_nothing() {
+    does_not_hang(|| {
+        multi_thread(2).block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let app = tower::service_fn(|_| async {
+                tokio::time::sleep(ms(20)).await;
+                Ok::<_, Infallible>(hyper::Response::new("x".repeat(1 << 20)))
+            });
+            let connections = Connections::new(Limits::new());
+            let server = tokio::spawn(serve(listener, app, &connections).into_future());
+            for number in 0..200_usize {
+                let socket = std::net::TcpStream::connect(address).unwrap();
+                let request = b"GET / HTTP/1.1\r\n\r\n";
+                let sent = &request[..number % (request.len() + 1)];
+                std::io::Write::write_all(&mut &socket, sent).unwrap();
+                tokio::time::sleep(ms(number as u64 % 3 * 10)).await;
+            }
+            let socket = TcpStream::connect(address).await.unwrap();
+            let mut client = Client::new(Auto1Upgrades, socket).await;
+            assert_eq!(client.get("/").await.unwrap(), 1 << 20);
+            drop(client);
+            while connections.counts().open() > 0 {
+                tokio::time::sleep(ms(1)).await;
+            }
+            assert!(!server.is_finished());
+            assert_eq!(
+                connections.counts().ended(Reason::Closed) + connections.counts().dropped(),
+                201
+            );
+        })
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_is_a_listener() {
+    let path = std::env::temp_dir().join(format!("tokio-wheel-serve-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    current_thread().block_on(async {
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let app = Router::new().route("/", get(async || "hello"));
+        let connections = Connections::new(Limits::new());
+        let server = tokio::spawn(serve(listener, app, &connections).into_future());
+        let socket = tokio::net::UnixStream::connect(&path).await.unwrap();
+        let mut client = Client::new(Auto2Upgrades, socket).await;
+        assert_eq!(client.get("/").await.unwrap(), 5);
+        connections.shutdown().await;
+        assert_eq!(server.await.unwrap(), 0);
+    });
+    std::fs::remove_file(&path).unwrap();
+}
