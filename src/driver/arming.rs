@@ -20,8 +20,8 @@
 //!    the lock, and *lowers* the armed tick to the tick that it published.
 //! 4. If this changes the armed tick, the registering thread sets the alarm, or notifies the driver's task.
 //!    [`shared`](crate::driver::shared) lists the cases.
-//! 5. Only the thread that takes a turn raises the armed tick. The published tick of a shard rises only when
-//!    the driver visits the shard. So a burst of registrations and cancellations sets the alarm only once.
+//! 5. Only the thread that takes a turn raises the armed tick and the published ticks. So a burst of
+//!    registrations and cancellations sets the alarm only once.
 //!
 //! During a turn, no registration sets the alarm (see [`parking`](crate::driver::parking)). After the turn,
 //! the driver reads all published ticks, and sets the alarm.

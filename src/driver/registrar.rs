@@ -79,7 +79,7 @@ impl Registrar {
     fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
         let waker = waker.clone();
         let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
-        if self.is_earliest(published) {
+        if self.lower_armed(published) {
             self.shared.rearm();
         }
         Ok(key)
@@ -89,7 +89,7 @@ impl Registrar {
     ///
     /// An expired entry gets the current tick, because the next tick would make it late by up to one tick.
     ///
-    /// Returns the key, and whether the caller must [rearm](Self::rearm) the driver. The caller may hold a
+    /// Returns the key, and whether the caller must [rearm](Shared::rearm) the driver. The caller may hold a
     /// lock of its own. It must release that lock before it rearms the driver.
     pub(crate) fn register_always(
         &self,
@@ -106,7 +106,7 @@ impl Registrar {
         let is_near = self.shard.is_near(tick);
         let now = is_near.then(|| self.up_to(now, tick)).flatten();
         let (key, published) = self.shard.register(now, tick, waker, admission)?;
-        Ok((key, self.is_earliest(published)))
+        Ok((key, self.lower_armed(published)))
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.
@@ -134,7 +134,7 @@ impl Registrar {
         // As in `up_to`.
         let now = is_current(self.shared.runtime).then(|| self.clock.reached(now));
         let published = self.shard.reset(now, key, tick);
-        if self.is_earliest(published) {
+        if self.lower_armed(published) {
             self.shared.rearm();
         }
         Reset::Pending
@@ -159,9 +159,9 @@ impl Registrar {
 
     /// Lowers the armed tick to the `published` tick, if there is a published tick.
     ///
-    /// Returns whether the driver must wake earlier than before.
+    /// Returns whether that lowers it. Then the caller must [rearm](Shared::rearm) the driver.
     #[inline]
-    fn is_earliest(&self, published: Option<Tick>) -> bool {
+    fn lower_armed(&self, published: Option<Tick>) -> bool {
         published.is_some_and(|next| self.shared.arming.lower_to(next))
     }
 }

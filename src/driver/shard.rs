@@ -174,16 +174,7 @@ impl Shard {
     /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
-        let mut state = self.wheel.lock();
-        let waker = state.wheel.deregister(key)?.value;
-        state.attached.cancelled += 1;
-        self.discount(1);
-        let has_unused = state.wheel.nodes.has_unused();
-        drop(state);
-        if has_unused {
-            self.free_unused();
-        }
-        Some(waker)
+        self.remove(key, |counters| counters.cancelled += 1)
     }
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
@@ -215,14 +206,21 @@ impl Shard {
     ///
     /// Returns the entry's waker, which the caller wakes.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
-        let waker = {
-            let mut state = self.wheel.lock();
-            let waker = state.wheel.deregister(key)?.value;
-            state.attached.lateness.count(0);
-            self.discount(1);
-            waker
-        };
-        self.free_unused();
+        self.remove(key, |counters| counters.lateness.count(0))
+    }
+
+    /// Removes an entry, if it is still in the wheel, and counts it with `count`.
+    #[inline]
+    fn remove(&self, key: Key, count: impl FnOnce(&mut Counters)) -> Option<Waker> {
+        let mut state = self.wheel.lock();
+        let waker = state.wheel.deregister(key)?.value;
+        count(&mut state.attached);
+        self.discount(1);
+        let has_unused = state.wheel.nodes.has_unused();
+        drop(state);
+        if has_unused {
+            self.free_unused();
+        }
         Some(waker)
     }
 

@@ -128,7 +128,7 @@ impl Shared {
     }
 
     /// Records that the driver was woken. `by` names the reason.
-    pub(crate) fn wakes_up(&self, by: &'static str) {
+    pub(crate) fn record_wakeup(&self, by: &'static str) {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
         trace::wake_up(by);
     }

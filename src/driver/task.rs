@@ -67,7 +67,7 @@ impl Wake for Shared {
     fn wake_by_ref(self: &Arc<Self>) {
         let is_left = match self.parking.try_begin() {
             Some(turn) => {
-                self.wakes_up(ALARM);
+                self.record_wakeup(ALARM);
                 take(self, turn);
                 self.is_due()
             }
@@ -89,7 +89,7 @@ impl DriverTask {
         let mut yields = Yields::default();
         loop {
             shared.notify.notified().await;
-            shared.wakes_up(NOTIFIED);
+            shared.record_wakeup(NOTIFIED);
             if shared.should_end() {
                 return;
             }

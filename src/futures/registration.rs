@@ -52,7 +52,7 @@
 
 use std::{
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use tokio::{runtime, time::Instant};
@@ -128,17 +128,6 @@ impl Registration {
             // The registration keeps the key. The next poll finds no entry for the key and returns ready.
             Reset::Fired(waker) => waker::wake(waker),
         }
-    }
-
-    /// Polls whether the deadline has passed. If the poll returns ready, the registration is finished.
-    ///
-    /// This poll does not use the task's budget.
-    #[inline]
-    #[track_caller]
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_reached(cx));
-        self.finish();
-        Poll::Ready(())
     }
 
     /// Polls whether the deadline has passed.

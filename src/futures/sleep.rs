@@ -60,12 +60,13 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// ```
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::new(None, after(duration))
+    Sleep::new(None, deadline_after(duration))
 }
 
-/// Returns the deadline of a sleep that starts now.
+/// Returns the deadline of a sleep that starts now. It is 100 years away if `duration` ends after the latest
+/// [`Instant`]. In this case [`clock::after`] returns a much later deadline.
 #[inline]
-fn after(duration: Duration) -> Instant {
+fn deadline_after(duration: Duration) -> Instant {
     let now = Instant::now();
     match now.checked_add(duration) {
         Some(deadline) => deadline,
@@ -256,7 +257,7 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
-        self.get_mut().reset_deadline(after(duration));
+        self.get_mut().reset_deadline(deadline_after(duration));
     }
 
     /// Does what [`reset`](Self::reset) does, without the `Pin`. `reset` takes a `Pin` only because tokio's
@@ -293,7 +294,9 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.registration.poll(cx)
+        ready!(self.registration.poll_reached(cx));
+        self.registration.finish();
+        Poll::Ready(())
     }
 
     /// Polls this sleep as the limit of an inner future that is pending.
@@ -341,7 +344,7 @@ impl Timer {
     /// assert!(start.elapsed() >= Duration::from_millis(5));
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        self.sleep_until(after(duration))
+        self.sleep_until(deadline_after(duration))
     }
 
     /// Uses this timer to wait until `deadline`.

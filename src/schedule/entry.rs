@@ -179,15 +179,15 @@ impl<W: Work> Entry<W> {
             false => Admission::Limited,
         };
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
-            Ok((key, is_earliest)) => {
-                let earliest = is_earliest.then(|| registrar.clone());
+            Ok((key, must_rearm)) => {
+                let rearmed = must_rearm.then(|| registrar.clone());
                 inner.state = State::Waiting(Some(Waiting {
                     work,
                     registrar,
                     key,
                 }));
                 drop(inner);
-                if let Some(registrar) = earliest {
+                if let Some(registrar) = rearmed {
                     registrar.shared.rearm();
                 }
                 Ok(())

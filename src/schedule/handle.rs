@@ -260,7 +260,6 @@ impl<T> Future for ScheduledTask<T> {
     }
 }
 
-/// The handle is terminated after a poll has returned the result.
 // A panic of user code never leaves an entry half changed, because user code does not run under the lock.
 impl<T> UnwindSafe for ScheduledTask<T> {}
 impl<T> RefUnwindSafe for ScheduledTask<T> {}

@@ -195,7 +195,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Registers an entry.
     ///
     /// An entry whose deadline is `now` or earlier is due at once. Allocates if there is no
-    /// [room](Self::has_room).
+    /// [room](Nodes::has_room).
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
         while !self.nodes.has_room() {
@@ -204,7 +204,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.register_in_room(deadline, value)
     }
 
-    /// Registers an entry. There must be [room](Self::has_room).
+    /// Registers an entry. There must be [room](Nodes::has_room).
     #[inline]
     pub(crate) fn register_in_room(&mut self, deadline: Tick, value: T) -> Key {
         let slot = self.place(deadline);
