@@ -16,7 +16,7 @@ use std::{
     fs,
     future::{Future, poll_fn},
     path::{Path, PathBuf},
-    pin::{Pin, pin},
+    pin::Pin,
     process::Command,
     task::Poll,
     thread,
@@ -25,7 +25,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
 use tokio_wheel_benches::{cell::cells, lab::is_pending, peer::TokioWheel, queue, workload};
@@ -216,7 +216,7 @@ fn insert_remove(count: u64) {
     on_a_thread(async move {
         let mut queue = DelayQueue::new();
         queue.insert(0, FAR);
-        poll_fn(|cx| Poll::Ready(assert!(queue.poll_next_unpin(cx).is_pending()))).await;
+        poll_once(&mut queue).await;
         for i in 0..count {
             let key = queue.insert(i, FAR);
             queue.remove(&key);
@@ -229,11 +229,20 @@ fn touch(count: u64) {
     on_a_thread(async move {
         let (set, mut reaper) = IdleSet::new(FAR);
         set.touch(&0_u64);
-        assert!(is_pending(pin!(reaper.reap())));
+        poll_once(&mut reaper).await;
         for _ in 0..count {
             set.touch(&0_u64);
         }
     });
+}
+
+/// Polls a stream that has no value yet, so that the stream registers its waker and its deadline.
+async fn poll_once(stream: &mut (impl Stream + Unpin)) {
+    poll_fn(|cx| {
+        assert!(stream.poll_next_unpin(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
 }
 
 fn on_a_thread(work: impl Future<Output = ()>) {
