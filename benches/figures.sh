@@ -16,6 +16,5 @@ part() {
 }
 part compare compare --svg "$out"
 part storm sockets storm --svg "$out"
-part saturated sockets saturated
 part calm sockets calm
 exit $failed

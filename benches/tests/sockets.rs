@@ -67,23 +67,6 @@ fn storms_close_the_silent_and_serve_the_active() {
     }
 }
 
-/// With a pool that is large enough, no timeout fires early, and each request that hangs times out.
-/// Without limits, such a request never gets a reply.
-#[test]
-fn requests_that_hang_time_out_and_none_is_early() {
-    let (_, tables) = run("saturated", &["--idle=300", "--capacity=200"]);
-    assert_eq!(tables.len(), 2);
-    for table in &tables {
-        let [none, ..] = figures(table, "timeouts late max, ms");
-        assert_eq!(none, None, "{table}");
-        let early = figures(table, "timeouts that fired early");
-        assert_eq!(early, [Some(0.0); 3], "{table}");
-        let [none, tokio, wheel] = figures(table, "answered, %");
-        assert!(none < Some(100.0), "{table}");
-        assert_eq!([tokio, wheel], [Some(100.0); 2], "{table}");
-    }
-}
-
 /// Each request of the calm comparison gets its reply.
 #[test]
 fn the_calm_comparison_runs() {

@@ -4,7 +4,6 @@
 //! | command | the server | the question |
 //! |---|---|---|
 //! | [`storm`] | thousands of limits expire together while 500 connections stay active | how does the storm delay these 500? |
-//! | [`saturated`] | gets more requests than it can answer | do timeouts still fire in time? |
 //! | [`calm`] | runs hyper with its usual limits, none of which expires | what do limits cost? |
 //!
 //! This process is the clients: one thread sends all requests ([`clients`]). Each timer has a fresh
@@ -15,7 +14,6 @@ mod child;
 mod clients;
 mod net;
 mod report;
-mod saturated;
 mod storm;
 mod timer;
 
@@ -33,8 +31,6 @@ use crate::timer::{Timer, WORKERS, with_timer};
 enum Args {
     /// Shows how thousands of limits that expire together delay 500 active connections.
     Storm(storm::Args),
-    /// Shows how late timeouts fire on a server that gets more requests than it can answer.
-    Saturated(saturated::Args),
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
     /// Plays a role for the process that started this one.
@@ -51,10 +47,6 @@ enum Role {
     StormServer {
         limits: u64,
     },
-    SaturatedServer {
-        idle: u64,
-        cascade: u64,
-    },
     CalmServer,
     /// Keeps connections open that are silent after one request.
     Silent {
@@ -68,9 +60,6 @@ impl Role {
         let runtime = lab::unbound_runtime(WORKERS);
         with_timer!(timer, P => match self {
             Self::StormServer { limits } => storm::serve::<P>(&runtime, limits),
-            Self::SaturatedServer { idle, cascade } => {
-                saturated::serve::<P>(&runtime, idle, cascade)
-            }
             Self::CalmServer => calm::serve::<P>(&runtime),
             Self::Silent { server, connections } => calm::be_silent(server, connections),
         })
@@ -80,7 +69,6 @@ impl Role {
 fn main() -> anyhow::Result<()> {
     match Args::parse() {
         Args::Storm(args) => storm::run(&args),
-        Args::Saturated(args) => saturated::run(&args),
         Args::Calm(args) => calm::run(&args),
         Args::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;

@@ -1,5 +1,5 @@
-//! The sockets of servers and clients, the frames that `storm` and `saturated` send over them, and
-//! the clock that all processes share.
+//! The sockets of servers and clients, the frames that `storm` sends over them, and the clock that all
+//! processes share.
 
 use std::{
     future::Future,
