@@ -6,7 +6,7 @@
 
 use std::{
     array,
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     task::{Context, Waker},
     thread,
 };
@@ -101,14 +101,12 @@ impl Steady {
         epoch.end();
 
         let timers = targets.each_ref().map(|target| target.timer.clone());
-        let targets = targets.map(|target| Arc::downgrade(&target));
+        drop(targets);
         if !eventually(|| Arc::strong_count(&epoch) == 1) {
-            let left = targets.iter().filter_map(Weak::upgrade);
-            let left = left.map(|target| format!("{} of {target}", Arc::strong_count(&target) - 1));
             found(format!(
                 "{} runtimes or threads are left of an epoch, and these tasks and sleeps: {:#?}",
                 Arc::strong_count(&epoch) - 1,
-                left.collect::<Vec<_>>()
+                epoch.left()
             ));
             return false;
         }

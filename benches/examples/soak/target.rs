@@ -10,7 +10,7 @@ use std::{
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
@@ -34,6 +34,7 @@ pub struct Epoch {
     is_over: AtomicBool,
     /// Sleeps on their way to other tasks. Empty after the end.
     sent: Mutex<Vec<Option<Migration>>>,
+    targets: Mutex<Vec<Weak<Target>>>,
 }
 
 /// A sleep that was created on one target, perhaps polled there, and will be awaited by a task or a
@@ -54,6 +55,7 @@ impl Epoch {
         Arc::new(Self {
             is_over: AtomicBool::new(false),
             sent: Mutex::new(sent),
+            targets: Mutex::default(),
         })
     }
 
@@ -68,6 +70,14 @@ impl Epoch {
         let rest = mem::take(&mut *sent);
         drop(sent);
         drop(rest);
+    }
+
+    /// Describes the targets that tasks or sleeps still hold.
+    pub fn left(&self) -> Vec<String> {
+        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = targets.iter().filter_map(Weak::upgrade);
+        left.map(|target| format!("{} of {target}", Arc::strong_count(&target) - 1))
+            .collect()
     }
 
     /// Sends a sleep, and returns a sleep that another task has sent.
@@ -100,12 +110,16 @@ pub struct Target {
 
 impl Target {
     pub fn new(env: &Arc<Environment>, name: &'static str, timer: Option<Timer>) -> Arc<Self> {
-        Arc::new(Self {
+        let target = Arc::new(Self {
             env: env.clone(),
             name,
             timer,
             ended: AtomicBool::new(false),
-        })
+        });
+        let targets = env.epoch.targets.lock();
+        let mut targets = targets.unwrap_or_else(PoisonError::into_inner);
+        targets.push(Arc::downgrade(&target));
+        target
     }
 
     pub fn has_ended(&self) -> bool {
