@@ -38,8 +38,7 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// open. The layers of the module `http` limit the requests.
 ///
 /// If [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client
-/// and then no other. This client and the clients in the kernel's queue wait until a connection ends. The server looks
-/// every 10 ms.
+/// and then no other. This client and the clients in the kernel's queue wait until a connection ends.
 ///
 /// Several servers may share their [`Connections`], for example for two ports. They then share the limits and the
 /// shutdown.
