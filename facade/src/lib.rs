@@ -14,8 +14,9 @@
 //! tokio = { package = "tokio-on-wheel", version = "0.1", features = ["full"] }
 //! ```
 //!
-//! Keep the features that the line had. In a workspace, change the line in `[workspace.dependencies]`, or the line of
-//! each member. To go back, restore the old lines and Cargo.lock. The crate needs Rust 1.85 and tokio 1.54.
+//! Keep the features that the line had. If other tables have a line for tokio, such as `[dev-dependencies]`, change it
+//! as well. In a workspace, change the line in `[workspace.dependencies]`, or the line of each member. To go back,
+//! restore the old lines and Cargo.lock. The crate needs Rust 1.85 and tokio 1.54.
 //!
 //! # Behavior
 //!
@@ -52,6 +53,7 @@
 //! | cargo or the compiler reports | because | use |
 //! |---|---|---|
 //! | failed to select a version for `slab`, `futures-core` or `tokio` | Cargo.lock has older versions than the wheel needs | `cargo update slab futures-core tokio`, or those that cargo names |
+//! | dependency `tokio` has different source paths | another table of Cargo.toml, such as `[dev-dependencies]`, still names tokio | the same line there |
 //! | E0308 at `IntervalStream::new`, `timeout_repeating` or another function of a dependency that takes an `Interval` or a `Sleep` | the dependency expects tokio's type | `tokio_wheel_util::stream`, which has the items of tokio-stream |
 //! | E0308 at an `Elapsed` | a dependency returns tokio's `Elapsed` | `?` or `into`, which turn tokio's type into the wheel's |
 //! | E0277 at `?` after a timeout | the error type of a dependency converts only from tokio's `Elapsed` | `map_err` |

@@ -4,6 +4,7 @@ use std::{
     io::BufReader,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::Ordering::Relaxed,
     time::Instant,
 };
 
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::Message;
 use clap::Args;
 
-use crate::patch::{Patch, cargo};
+use crate::patch::{IS_INTERRUPTED, Patch, cargo};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -38,6 +39,11 @@ struct Runs {
 
 impl Compare {
     pub(crate) fn run(&self, patch: &Patch) -> Result<()> {
+        let names_program = self.command.iter().any(|word| word.contains("{}"));
+        ensure!(
+            names_program,
+            "the command has no `{{}}`, so both sides would run the same"
+        );
         let programs = [
             self.build(cargo())?,
             patch.on_wheel(|cargo| self.build(cargo))?,
@@ -103,6 +109,8 @@ impl Compare {
 
     /// Returns the command for a program.
     fn words(&self, program: &Path) -> Result<Vec<String>> {
+        // A command may end well after Ctrl-C.
+        ensure!(!IS_INTERRUPTED.load(Relaxed), "interrupted");
         let program = program
             .to_str()
             .context("the path of the program is not UTF-8")?;

@@ -5,18 +5,22 @@ use std::{
     env, fmt, fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Metadata, semver::VersionReq};
 use include_dir::{Dir, File, include_dir};
-use toml_edit::{Array, DocumentMut, Item, TableLike, value};
+use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 
 static FACADE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../src");
 static WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../src");
 
 /// The path of each file below `src`, and its content.
 type Files = Vec<(PathBuf, Vec<u8>)>;
+
+/// Whether the user has pressed Ctrl-C while this process went on.
+pub(crate) static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) struct Patch {
     pub(crate) folder: PathBuf,
@@ -76,6 +80,11 @@ impl Patch {
 
         let folder = folder.unwrap_or_else(|| metadata.target_directory.join("on-wheel").into());
         let mut files = Files::new();
+        let is_full = fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
+        ensure!(
+            !is_full || folder.join("tokio-real").exists(),
+            "the folder {folder:?} must be empty, or made by this tool"
+        );
         let sources = tokio.manifest_path.with_file_name("src");
         read(sources.as_std_path(), Path::new(""), &mut files)?;
         write(&folder.join("tokio-real"), real, files)?;
@@ -92,18 +101,22 @@ impl Patch {
     /// Restores Cargo.lock afterwards.
     pub(crate) fn on_wheel<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
         // On Ctrl-C, cargo ends as well, and this process restores the file.
-        ctrlc::set_handler(|| {})?;
+        ctrlc::set_handler(|| IS_INTERRUPTED.store(true, Relaxed))?;
         let before = fs::read(lock_of(&self.manifest))?;
         let result = self.update().and_then(|()| call(self.cargo()));
         fs::write(lock_of(&self.manifest), before)?;
         result
     }
 
+    /// Returns the path of the package `tokio`, quoted for TOML.
+    fn path(&self) -> Value {
+        self.folder.join("tokio").display().to_string().into()
+    }
+
     fn cargo(&self) -> Command {
         let mut cargo = cargo();
-        let path = self.folder.join("tokio");
         cargo.arg("--config");
-        cargo.arg(format!("patch.crates-io.tokio.path='{}'", path.display()));
+        cargo.arg(format!("patch.crates-io.tokio.path={}", self.path()));
         cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
         cargo
     }
@@ -132,10 +145,9 @@ pub(crate) fn cargo() -> Command {
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let manifest = self.manifest.display();
-        let path = self.folder.join("tokio");
         writeln!(f, "1. Keep a copy of Cargo.lock.")?;
         writeln!(f, "2. Add these lines to {manifest}:\n")?;
-        writeln!(f, "[patch.crates-io]\ntokio.path = '{}'\n", path.display())?;
+        writeln!(f, "[patch.crates-io]\ntokio.path = {}\n", self.path())?;
         writeln!(f, "3. Run `cargo update {}`.\n", self.unlocked.join(" "))?;
         writeln!(f, "To go back, remove the lines, and restore Cargo.lock.")?;
         f.write_str("`cargo on-wheel cargo build` does the same, and changes no file.")

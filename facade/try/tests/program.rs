@@ -26,24 +26,34 @@ async fn main() {
 }
 ";
 
-/// Runs a command in a folder, and returns what it prints.
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
+/// Runs a command in a folder, and returns what it prints, or its errors if it fails.
+fn try_run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(folder)
         .env_remove("CARGO_TARGET_DIR");
     let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+/// Runs a command that must succeed.
+#[track_caller]
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let printed = try_run(folder, program, arguments);
+    printed.unwrap_or_else(|errors| panic!("{program} {arguments:?}: {errors}"))
 }
 
 #[test]
 fn a_program_goes_to_the_wheel_and_back() {
     let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
     let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &folder.path().join("an author's program");
+    fs::create_dir(folder).unwrap();
     fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
     fs::create_dir(folder.join("src")).unwrap();
     fs::write(folder.join("src/main.rs"), MAIN).unwrap();
@@ -79,6 +89,29 @@ fn a_program_goes_to_the_wheel_and_back() {
         "{printed}"
     );
     assert_eq!(cfg!(unix), printed.contains("\nCPU "), "{printed}");
+
+    // A mistake, and Ctrl-C while the command of the user runs, end the tool.
+    let arguments = ["on-wheel", "compare", "--", "./load-test.sh"];
+    let errors = try_run(folder, tool, &arguments).unwrap_err();
+    assert!(errors.contains("no `{}`"), "{errors}");
+    let arguments = ["on-wheel", "--folder", ".", "patch"];
+    let errors = try_run(folder, tool, &arguments).unwrap_err();
+    assert!(errors.contains("must be empty"), "{errors}");
+    if cfg!(unix) {
+        let arguments = [
+            "on-wheel",
+            "compare",
+            "--build",
+            "build",
+            "--",
+            "sh",
+            "-c",
+            "kill -INT $PPID",
+            "{}",
+        ];
+        let errors = try_run(folder, tool, &arguments).unwrap_err();
+        assert!(errors.contains("interrupted"), "{errors}");
+    }
 
     let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
     assert!(is_kept, "Cargo.lock has changed");

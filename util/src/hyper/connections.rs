@@ -17,7 +17,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use tokio::{
+    runtime::Handle,
+    sync::{
+        Notify,
+        futures::{Notified, OwnedNotified},
+    },
+    time::Instant,
+};
 
 use super::{
     ended::{Counts, Reason},
@@ -55,8 +62,8 @@ struct Shared {
     limits: Limits,
     changes: Changes,
     state: Mutex<State>,
-    /// Wakes the callers of [`Connections::shutdown`] when no connection is open.
-    last: Notify,
+    /// Wakes the callers of [`Connections::shutdown`] when no connection is open, and full servers when there is room.
+    ended: Notify,
 }
 
 /// The number of changes that connections must learn of. Each poll of a connection reads it, so it shares no cache
@@ -138,7 +145,7 @@ impl Connections {
             limits,
             changes: Changes::default(),
             state: Mutex::default(),
-            last: Notify::new(),
+            ended: Notify::new(),
         });
         Self { shared }
     }
@@ -237,11 +244,11 @@ impl Connections {
             }
         }
         loop {
-            let last = self.shared.last.notified();
+            let ended = self.next_end();
             if self.counts().open == 0 {
                 return;
             }
-            last.await;
+            ended.await;
         }
     }
 
@@ -319,13 +326,19 @@ impl Connections {
         (!state.is_shut_down).then_some(limit)
     }
 
+    /// Returns a future that ends when no connection is open, or when the server is no longer full, even if it is first
+    /// polled later.
+    pub(super) fn next_end(&self) -> Notified<'_> {
+        self.shared.ended.notified()
+    }
+
     /// Returns the number of changes.
     pub(super) fn changes(&self) -> usize {
         self.shared.changes.0.load(Ordering::Acquire)
     }
 
     /// Returns the number of changes, and a future that ends at the next change, even if it is first polled later.
-    pub(super) fn next_change(&self) -> (usize, tokio::sync::futures::OwnedNotified) {
+    pub(super) fn next_change(&self) -> (usize, OwnedNotified) {
         let mut state = self.lock();
         state.part = (state.part + 1) % PARTS;
         let change = state.next_change.0[state.part].clone().notified_owned();
@@ -431,6 +444,7 @@ impl ConnectionGuard {
         }
         let mut state = self.connections.lock();
         let counts = &mut state.counts;
+        let was_full = counts.open as usize >= self.connections.limits().max_connections;
         counts.open -= 1;
         match end {
             Some((reason, is_cut)) => {
@@ -439,10 +453,10 @@ impl ConnectionGuard {
             }
             None => counts.dropped += 1,
         }
-        let is_last = counts.open == 0;
+        let is_awaited = was_full || counts.open == 0;
         drop(state);
-        if is_last {
-            self.connections.shared.last.notify_waiters();
+        if is_awaited {
+            self.connections.shared.ended.notify_waiters();
         }
     }
 }

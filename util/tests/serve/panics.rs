@@ -1,12 +1,14 @@
 //! Tests user code that panics or fails.
 
-use tokio::io::AsyncWriteExt as _;
+use std::future::IntoFuture as _;
+
+use tokio::{io::AsyncWriteExt as _, runtime::Builder, sync::mpsc};
 use tokio_wheel::Instant;
-use tokio_wheel_util::hyper::{Connections, Limits};
+use tokio_wheel_util::hyper::{Connections, Limits, serve};
 
 use crate::{
-    Server, closed, each,
-    support::{paused, secs},
+    Memory, Server, app, closed, each,
+    support::{panics::panic_of, paused, secs},
 };
 
 #[test]
@@ -77,4 +79,19 @@ fn a_handshake_that_panics_ends_its_connection_alone() {
         assert_eq!(server.connections.counts().dropped(), 2);
         assert_eq!(server.shutdown().await, (0, secs(0)));
     });
+}
+
+/// On a runtime without time, each connection would panic alone, and the server would serve nobody. Outside a runtime,
+/// the server would panic at its first client.
+#[test]
+fn a_server_without_time_panics_at_once() {
+    let poll = || {
+        let connections = Connections::new(Limits::new());
+        let server = serve(Memory(mpsc::unbounded_channel().1), app(), &connections);
+        let _ = tokio_test::task::spawn(server.into_future()).poll();
+    };
+    panic_of(poll);
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let _guard = runtime.enter();
+    panic_of(poll);
 }

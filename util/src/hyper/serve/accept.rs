@@ -16,8 +16,7 @@ use tokio_wheel::sleep;
 use super::{Report, ServeError};
 use crate::hyper::{ConnectionGuard, Connections, OpenError};
 
-/// The pause after a failed `accept`, and between two looks at a full server. So a server without descriptors makes 100
-/// system calls per second.
+/// The pause after a failed `accept`. So a server without descriptors makes 100 system calls per second.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts the connections of a server, for [`serve`](super::serve).
@@ -109,11 +108,12 @@ pub(super) async fn accept<L: Listener>(
 /// Opens a connection as soon as the limit of connections allows.
 async fn open(connections: &Connections) -> ConnectionGuard {
     loop {
+        let ended = connections.next_end();
         match connections.open() {
             Ok(guard) => return guard,
             // The server learns of the shutdown by itself.
             Err(OpenError::Shutdown) => pending().await,
-            Err(OpenError::Full { .. }) => sleep(PAUSE).await,
+            Err(OpenError::Full { .. }) => ended.await,
         }
     }
 }

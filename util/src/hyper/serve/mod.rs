@@ -38,8 +38,7 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// open. The layers of the module `http` limit the requests.
 ///
 /// If [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client
-/// and then no other. This client and the clients in the kernel's queue wait until a connection ends. The server looks
-/// every 10 ms.
+/// and then no other. This client and the clients in the kernel's queue wait until a connection ends.
 ///
 /// Several servers may share their [`Connections`], for example for two ports. They then share the limits and the
 /// shutdown.
@@ -50,21 +49,23 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// [`Connections::shutdown`] is called, the server does these steps:
 ///
 /// 1. It drops `listener`. The kernel refuses new clients, and resets the clients in its queue.
-/// 2. It drops the connections whose handshake has not ended.
+/// 2. It drops the connections whose handshake has not ended, and the client that waits for room.
 /// 3. It shuts the other connections down gracefully: see the [module](super#the-limits). Requests in flight get
 ///    their responses within the grace.
 /// 4. It cuts the connections that are left, and returns how many it has cut.
 ///
-/// When the server returns, all its tasks have ended. But upgraded connections belong to your handlers. On HTTP/2, the
-/// requests of a connection that was cut have tasks of their own, which end as soon as the runtime polls them.
+/// When the server returns, the tasks of its connections have ended. But upgraded connections belong to your handlers.
+/// On HTTP/2, the requests of a connection that was cut have tasks of their own, which end as soon as the runtime polls
+/// them.
 ///
 /// # Errors
 ///
-/// The server ends only at its shutdown. [`on_error`](Serve::on_error) takes a closure that learns of all errors:
+/// The server ends only at its shutdown. [`on_error`](Serve::on_error) takes a closure that learns of all errors, but
+/// not of panics:
 ///
 /// * If `accept` fails because the client has left, the server accepts the next client at once. After any other error,
 ///   for example because no file descriptor is left, the server tries again after 10 ms.
-/// * If a service panics, its connection ends. On HTTP/2, only the request ends.
+/// * If a service or a handshake panics, its connection ends. On HTTP/2, only the request ends.
 ///
 /// # Cancel safety
 ///
@@ -72,8 +73,9 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 ///
 /// # Panics
 ///
-/// * Panics if the future is polled outside a runtime, or on a runtime without time or I/O enabled.
-/// * Panics if `listener`, the future of the shutdown or the closure of `on_error` panics.
+/// * Panics if the future is polled outside a runtime, or on a runtime without time enabled.
+/// * Panics if `listener`, the future of the shutdown or a clone of `service` panics, or if the closure of `on_error`
+///   panics at an error of `accept`. At another error, its panic ends only the connection.
 ///
 /// # Examples
 ///

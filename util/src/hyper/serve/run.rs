@@ -22,7 +22,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinSet,
 };
-use tokio_wheel::timeout;
+use tokio_wheel::{Timer, timeout};
 use tower_service::Service;
 
 use super::{Listener, Serve, ServeError, Settings, accept::accept};
@@ -48,6 +48,8 @@ where
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
+            // Without time, each connection would panic alone, and the server would serve nobody.
+            drop(Timer::current());
             let settings = Arc::new(self.settings);
             // It owns the tasks, so no task outlives the server.
             let mut tasks = JoinSet::new();
