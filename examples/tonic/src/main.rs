@@ -8,7 +8,8 @@
 //! grpcurl -plaintext -max-time 2 -d '{"service": "slow"}' 127.0.0.1:50051 grpc.health.v1.Health/Check
 //! ```
 //!
-//! Press Ctrl-C while a request is in flight: the request gets its response, and then the process ends.
+//! Press Ctrl-C while a request is in flight: the request gets its response, and then the process ends. Both servers
+//! shut down at once here, so a request that the gateway has not yet passed on may fail. Real servers are two processes.
 //!
 //! For your own server, copy the function `run`, and these lines of a Cargo.toml:
 //!
