@@ -9,10 +9,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use cargo_metadata::Message;
+use cargo_metadata::{Message, Metadata};
 use clap::Args;
 
 use crate::patch::{IS_INTERRUPTED, Patch, cargo};
+
+const BUILD: &str = "build --release";
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -20,8 +22,11 @@ pub(crate) struct Compare {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// The command of cargo that builds the program, such as `bench --no-run --bench NAME`
-    #[arg(long, default_value = "build --release", value_name = "COMMAND")]
+    #[arg(long, default_value = BUILD, value_name = "COMMAND")]
     build: String,
+    /// The program, if the workspace has several
+    #[arg(long, value_name = "NAME")]
+    bin: Option<String>,
     /// Also measures with Linux's `perf` what part of the CPU is spent in the code of timers
     #[arg(long)]
     perf: bool,
@@ -38,12 +43,33 @@ struct Runs {
 }
 
 impl Compare {
-    pub(crate) fn run(&self, patch: &Patch) -> Result<()> {
+    /// Finds mistakes that would otherwise show only after the builds.
+    pub(crate) fn check(&self, metadata: &Metadata) -> Result<()> {
         let names_program = self.command.iter().any(|word| word.contains("{}"));
         ensure!(
             names_program,
             "the command has no `{{}}`, so both sides would run the same"
         );
+        if self.build == BUILD && self.bin.is_none() {
+            let programs = programs(metadata);
+            ensure!(
+                programs.len() == 1,
+                "choose a program with `--bin NAME`: {programs:?}"
+            );
+        }
+        if self.perf {
+            let mut perf = Command::new("perf");
+            perf.args(["record", "--quiet", "--output", "-", "--", "true"]);
+            let status = perf.stdout(Stdio::null()).status();
+            ensure!(
+                status.is_ok_and(|status| status.success()),
+                "{perf:?} failed"
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run(&self, patch: &Patch) -> Result<()> {
         let programs = [
             self.build(cargo())?,
             patch.on_wheel(|cargo| self.build(cargo))?,
@@ -73,7 +99,11 @@ impl Compare {
         row("CPU", tokio.cpu, wheel.cpu);
         if self.perf {
             let [tokio, wheel] = programs.map(|program| self.share(&program, &patch.folder));
-            println!("{:<8}{:>29.2}%{:>29.2}%", "timers", tokio?, wheel?);
+            let (tokio, wheel) = (tokio?, wheel?);
+            println!("{:<8}{tokio:>29.2}%{wheel:>29.2}%", "timers");
+            if tokio < 2.0 {
+                println!("Timers are a small part of this load: tokio::time suffices.");
+            }
         }
         println!(
             "\nMedians of {} runs, with the shortest and the longest run.",
@@ -85,6 +115,7 @@ impl Compare {
     /// Builds the program, and returns its path.
     fn build(&self, mut cargo: Command) -> Result<PathBuf> {
         cargo.args(self.build.split_whitespace());
+        cargo.args(self.bin.iter().flat_map(|bin| ["--bin", bin]));
         cargo
             .arg("--message-format=json-render-diagnostics")
             .stdout(Stdio::piped());
@@ -100,10 +131,7 @@ impl Compare {
         match &programs[..] {
             [program] => Ok(program.into()),
             [] => bail!("`cargo {}` builds no program", self.build),
-            _ => bail!(
-                "choose one with `--build '{} --bin NAME'`: {programs:?}",
-                self.build
-            ),
+            _ => bail!("choose a program with `--bin NAME`: {programs:?}"),
         }
     }
 
@@ -159,6 +187,25 @@ impl Compare {
     }
 }
 
+/// Returns the programs that cargo builds by default.
+fn programs(metadata: &Metadata) -> Vec<&str> {
+    let mut programs = Vec::new();
+    for package in metadata.workspace_default_packages() {
+        let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+        let features: Vec<_> = nodes
+            .filter(|node| node.id == package.id)
+            .flat_map(|node| &node.features)
+            .map(|feature| feature.as_str())
+            .collect();
+        let targets = package.targets.iter().filter(|target| {
+            let mut needed = target.required_features.iter();
+            target.is_bin() && needed.all(|feature| features.contains(&feature.as_str()))
+        });
+        programs.extend(targets.map(|target| target.name.as_str()));
+    }
+    programs
+}
+
 /// Returns the CPU time of all child processes that have ended, and of their children.
 #[cfg(unix)]
 fn cpu() -> Result<Option<f64>> {
@@ -186,7 +233,8 @@ fn share_of_timers(report: &str) -> f64 {
         .lines()
         .filter(|line| timers.iter().any(|timer| line.contains(timer)));
     let percent = |line: &str| line.trim().split('%').next()?.parse::<f64>().ok();
-    lines.filter_map(percent).sum()
+    // The sum of no numbers is -0.
+    lines.filter_map(percent).sum::<f64>() + 0.0
 }
 
 fn row(name: &str, mut tokio: Vec<f64>, mut wheel: Vec<f64>) {
@@ -225,4 +273,5 @@ fn the_share_of_timers_counts_functions_of_timers() {
      0.50%  [.] <tokio::time::timeout::Timeout<T> as core::future::future::Future>::poll
 ";
     assert_eq!(share_of_timers(report), 3.75);
+    assert_eq!(format!("{:.2}", share_of_timers("")), "0.00");
 }

@@ -64,7 +64,11 @@ fn main() -> Result<ExitCode> {
     if let Some(program) = options.program {
         env::set_current_dir(program)?;
     }
-    let patch = Patch::make(&MetadataCommand::new().exec()?, options.folder)?;
+    let metadata = MetadataCommand::new().exec()?;
+    if let Command::Compare(compare) = &options.command {
+        compare.check(&metadata)?;
+    }
+    let patch = Patch::make(&metadata, options.folder)?;
     match options.command {
         Command::Cargo { arguments } => {
             let status = patch.on_wheel(|mut cargo| Ok(cargo.args(arguments).status()?))?;

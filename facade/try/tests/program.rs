@@ -94,6 +94,23 @@ fn a_program_goes_to_the_wheel_and_back() {
     let arguments = ["on-wheel", "compare", "--", "./load-test.sh"];
     let errors = try_run(folder, tool, &arguments).unwrap_err();
     assert!(errors.contains("no `{}`"), "{errors}");
+    fs::create_dir(folder.join("src/bin")).unwrap();
+    fs::write(folder.join("src/bin/other.rs"), "fn main() { error }").unwrap();
+    let arguments = ["on-wheel", "compare", "--", "{}"];
+    let errors = try_run(folder, tool, &arguments).unwrap_err();
+    let names = "`--bin NAME`: [\"other\", \"program\"]";
+    assert!(errors.contains(names), "{errors}");
+    fs::remove_dir_all(folder.join("src/bin")).unwrap();
+    let arguments = ["on-wheel", "compare", "--perf", "--", "{}"];
+    let mut command = Command::new(tool);
+    command.args(arguments).current_dir(folder);
+    // Has cargo and rustc, but no perf.
+    let toolchain = Path::new(env!("CARGO")).parent().unwrap();
+    command.env("CARGO", env!("CARGO")).env("PATH", toolchain);
+    let errors = command.output().unwrap().stderr;
+    let errors = String::from_utf8(errors).unwrap();
+    assert!(errors.contains("\"perf\""), "{errors}");
+    assert!(!errors.contains("Compiling"), "{errors}");
     let arguments = ["on-wheel", "--folder", ".", "patch"];
     let errors = try_run(folder, tool, &arguments).unwrap_err();
     assert!(errors.contains("must be empty"), "{errors}");
