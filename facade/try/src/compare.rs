@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::{Message, Metadata};
 use clap::Args;
 
-use crate::patch::{IS_INTERRUPTED, Patch, cargo};
+use crate::patch::{IS_INTERRUPTED, Patch};
 
 const BUILD: &str = "build --release";
 
@@ -71,7 +71,7 @@ impl Compare {
 
     pub(crate) fn run(&self, patch: &Patch) -> Result<()> {
         let programs = [
-            self.build(cargo())?,
+            patch.on_tokio(|cargo| self.build(cargo))?,
             patch.on_wheel(|cargo| self.build(cargo))?,
         ];
         let mut sides = [Runs::default(), Runs::default()];

@@ -6,7 +6,7 @@
 mod compare;
 mod patch;
 
-use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{env, ffi::OsString, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
 
 use anyhow::Result;
 use cargo_metadata::MetadataCommand;
@@ -64,6 +64,8 @@ fn main() -> Result<ExitCode> {
     if let Some(program) = options.program {
         env::set_current_dir(program)?;
     }
+    // On Ctrl-C, cargo ends as well, and this process restores Cargo.lock.
+    ctrlc::set_handler(|| patch::IS_INTERRUPTED.store(true, Relaxed))?;
     let metadata = MetadataCommand::new().exec()?;
     if let Command::Compare(compare) = &options.command {
         compare.check(&metadata)?;

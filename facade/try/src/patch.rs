@@ -5,11 +5,11 @@ use std::{
     env, fmt, fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::atomic::AtomicBool,
 };
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::{Metadata, semver::VersionReq};
+use cargo_metadata::{Metadata, MetadataCommand, Package, semver::VersionReq};
 use include_dir::{Dir, File, include_dir};
 use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 
@@ -28,30 +28,40 @@ pub(crate) struct Patch {
     manifest: PathBuf,
     /// The packages that may need another version, as arguments of `cargo update`.
     unlocked: Vec<String>,
+    /// The program's tokio if the wheel needs a newer one, as arguments of `cargo update`.
+    outdated: Vec<String>,
 }
 
 impl Patch {
     /// Makes the folder for the version of tokio that the workspace uses.
     pub(crate) fn make(metadata: &Metadata, folder: Option<PathBuf>) -> Result<Self> {
-        let mut packages = metadata.packages.iter();
-        let tokio = packages.find(|package| {
-            let source = package.source.as_ref();
-            package.name == "tokio"
-                && package.version.major == 1
-                && source.is_some_and(|source| source.is_crates_io())
-        });
-        let tokio = tokio.context("the program uses no tokio 1 from crates.io")?;
-        let version = tokio.version.to_string();
-
         let mut facade: DocumentMut = include_str!("../../Cargo.toml").parse()?;
         let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
-        let mut real: DocumentMut = fs::read_to_string(&tokio.manifest_path)?.parse()?;
         let needed = wheel["dependencies"]["tokio"]["version"].as_str();
         let needed = VersionReq::parse(needed.context("tokio-wheel names no tokio")?)?;
-        ensure!(
-            needed.matches(&tokio.version),
-            "tokio must be {needed}, got {version}: run `cargo update tokio --recursive`"
-        );
+        let manifest: PathBuf = metadata.workspace_root.join("Cargo.toml").into();
+        let lock: DocumentMut = fs::read_to_string(lock_of(&manifest))?.parse()?;
+
+        let before = &tokio(metadata)?.version;
+        let mut outdated = Vec::new();
+        let newer;
+        let mut tokio = tokio(metadata)?;
+        if !needed.matches(before) {
+            outdated = vec!["--recursive".into(), format!("tokio@{before}")];
+            newer = restoring(&manifest, || {
+                update(cargo(), &manifest, &outdated)?;
+                Ok(MetadataCommand::new().exec()?)
+            })?;
+            tokio = self::tokio(&newer)?;
+            let after = &tokio.version;
+            ensure!(
+                needed.matches(after),
+                "tokio must be {needed}, but the program's dependencies allow only {after}"
+            );
+            eprintln!("The wheel needs tokio {needed}: uses {after} instead of {before}.");
+        }
+        let version = tokio.version.to_string();
+        let mut real: DocumentMut = fs::read_to_string(&tokio.manifest_path)?.parse()?;
 
         real["package"]["name"] = value("tokio-real");
         on_real_tokio(&mut wheel)?;
@@ -66,8 +76,6 @@ impl Patch {
             features.entry(feature).or_insert(value(of_tokio));
         }
 
-        let manifest: PathBuf = metadata.workspace_root.join("Cargo.toml").into();
-        let lock: DocumentMut = fs::read_to_string(lock_of(&manifest))?.parse()?;
         let locked = lock["package"].as_array_of_tables();
         let unlocked = locked.into_iter().flatten().filter_map(|package| {
             let name = package["name"].as_str()?;
@@ -76,7 +84,7 @@ impl Patch {
             is_needed.then_some(())?;
             Some(format!("{name}@{}", package["version"].as_str()?))
         });
-        let unlocked = unlocked.collect();
+        let unlocked = unlocked.chain(outdated.iter().cloned()).collect();
 
         let folder = folder.unwrap_or_else(|| metadata.target_directory.join("on-wheel").into());
         let mut files = Files::new();
@@ -94,18 +102,28 @@ impl Patch {
             folder: std::path::absolute(folder)?,
             manifest,
             unlocked,
+            outdated,
         })
     }
 
     /// Calls a function with a command of cargo that uses the wheel, and builds in a target folder of its own.
     /// Restores Cargo.lock afterwards.
     pub(crate) fn on_wheel<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
-        // On Ctrl-C, cargo ends as well, and this process restores the file.
-        ctrlc::set_handler(|| IS_INTERRUPTED.store(true, Relaxed))?;
-        let before = fs::read(lock_of(&self.manifest))?;
-        let result = self.update().and_then(|()| call(self.cargo()));
-        fs::write(lock_of(&self.manifest), before)?;
-        result
+        restoring(&self.manifest, || {
+            self.update()?;
+            call(self.cargo())
+        })
+    }
+
+    /// Calls a function with a command of cargo that uses the same version of tokio, without the wheel.
+    pub(crate) fn on_tokio<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
+        if self.outdated.is_empty() {
+            return call(cargo());
+        }
+        restoring(&self.manifest, || {
+            update(cargo(), &self.manifest, &self.outdated)?;
+            call(cargo())
+        })
     }
 
     /// Returns the path of the package `tokio`, quoted for TOML.
@@ -124,17 +142,43 @@ impl Patch {
     /// Brings the wheel into Cargo.lock. Cargo would otherwise keep the versions that Cargo.lock has, and
     /// ignore the wheel if it needs newer ones.
     fn update(&self) -> Result<()> {
-        let mut cargo = self.cargo();
-        cargo.args(["update", "--quiet", "--manifest-path"]);
-        let status = cargo.arg(&self.manifest).args(&self.unlocked).status()?;
+        update(self.cargo(), &self.manifest, &self.unlocked)?;
         let lock = fs::read_to_string(lock_of(&self.manifest))?;
         let is_used = lock.contains("name = \"tokio-real\"");
         ensure!(
-            status.success() && is_used,
-            "cargo cannot select versions for the wheel: {cargo:?}"
+            is_used,
+            "cargo cannot select versions for the wheel: {:?}",
+            self.unlocked
         );
         Ok(())
     }
+}
+
+/// Returns the program's tokio.
+fn tokio(metadata: &Metadata) -> Result<&Package> {
+    let mut packages = metadata.packages.iter();
+    let tokio = packages.find(|package| {
+        let source = package.source.as_ref();
+        package.name == "tokio"
+            && package.version.major == 1
+            && source.is_some_and(|source| source.is_crates_io())
+    });
+    tokio.context("the program uses no tokio 1 from crates.io")
+}
+
+/// Calls a function, and restores Cargo.lock afterwards.
+fn restoring<T>(manifest: &Path, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    let before = fs::read(lock_of(manifest))?;
+    let result = call();
+    fs::write(lock_of(manifest), before)?;
+    result
+}
+
+fn update(mut cargo: Command, manifest: &Path, packages: &[String]) -> Result<()> {
+    cargo.args(["update", "--quiet", "--manifest-path"]);
+    let status = cargo.arg(manifest).args(packages).status()?;
+    ensure!(status.success(), "{cargo:?} failed");
+    Ok(())
 }
 
 /// Returns the cargo that called this process.

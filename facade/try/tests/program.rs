@@ -12,7 +12,7 @@ edition = "2024"
 
 [dependencies]
 slab = "0.4"
-tokio = { version = "1.54", features = ["macros", "rt", "time"] }
+tokio = { version = "1", features = ["macros", "rt", "time"] }
 tokio-stream = { version = "0.1.17", features = ["time"] }
 "#;
 
@@ -146,4 +146,23 @@ fn a_program_goes_to_the_wheel_and_back() {
     run(folder, "cargo", &update);
     let printed = run(folder, "cargo", &["run", "--quiet"]);
     assert!(printed.starts_with("tokio_wheel::"), "{printed}");
+
+    // A tokio that is too old for the wheel. The tool builds both sides with a newer one.
+    fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
+    fs::write(folder.join("Cargo.lock"), lock).unwrap();
+    run(
+        folder,
+        "cargo",
+        &["update", "--quiet", "tokio", "--precise", "1.42.1"],
+    );
+    let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
+    let arguments = [
+        "on-wheel", "compare", "--runs", "1", "--build", "build", "--", "{}",
+    ];
+    let printed = run(folder, tool, &arguments);
+    let lines: Vec<_> = printed.lines().collect();
+    assert!(lines[0].starts_with("tokio::"), "{printed}");
+    assert!(lines[1].starts_with("tokio_wheel::"), "{printed}");
+    let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
+    assert!(is_kept, "Cargo.lock has changed");
 }
