@@ -397,7 +397,7 @@ impl<T> DelayQueue<T> {
                     steps = STEPS;
                     continue;
                 }
-                self.yields.yield_now(cx);
+                self.yields.end_poll(cx);
                 return Poll::Pending;
             }
             let next = self

@@ -60,7 +60,7 @@ pub(crate) struct State<T, X> {
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
     published: Tick,
-    /// What else the lock protects: the keys of an idle set, or the counters of a timer's shard.
+    /// The lock also protects the keys of an idle set, or the counters of a timer's shard.
     pub(crate) attached: X,
     pub(crate) wheel: Wheel<T>,
 }

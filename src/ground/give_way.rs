@@ -41,14 +41,14 @@ impl Yields {
             if mem::replace(&mut has_yielded, true) {
                 return Poll::Ready(());
             }
-            self.yield_now(cx);
+            self.end_poll(cx);
             Poll::Pending
         })
         .await;
     }
 
-    /// Makes the task be polled again, after the tasks that are ready.
-    pub(crate) fn yield_now(&mut self, cx: &mut Context<'_>) {
+    /// Wakes the task at the end of a poll, so that it is polled again after the tasks that are ready.
+    pub(crate) fn end_poll(&mut self, cx: &mut Context<'_>) {
         self.quiet += 1;
         if self.quiet < QUIET_POLLS {
             return cx.waker().wake_by_ref();

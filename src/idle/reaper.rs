@@ -165,7 +165,7 @@ impl<K> Reaper<K> {
                 return Poll::Ready(Some(self.progress(budget, key)));
             }
             if steps == 0 {
-                self.yields.yield_now(cx);
+                self.yields.end_poll(cx);
                 return Poll::Pending;
             }
             let now = self.shards.clock.now().max(reached);

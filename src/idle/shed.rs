@@ -128,7 +128,7 @@ impl<K> Reaper<K> {
                 return Poll::Ready(Some(self.progress(budget, key)));
             }
         }
-        self.yields.yield_now(cx);
+        self.yields.end_poll(cx);
         Poll::Pending
     }
 }
