@@ -5,6 +5,8 @@
 
 mod compare;
 mod patch;
+mod perf;
+mod table;
 
 use std::{env, ffi::OsString, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
 

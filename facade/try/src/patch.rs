@@ -23,11 +23,22 @@ type Files = Vec<(PathBuf, Vec<u8>)>;
 pub(crate) static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Which tokio a program uses.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Side {
     Tokio,
+    /// tokio with its alternative timer.
     Alternative,
     Wheel,
+}
+
+impl Side {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Alternative => "alternative",
+            Self::Wheel => "wheel",
+        }
+    }
 }
 
 pub(crate) struct Patch {
@@ -110,12 +121,13 @@ impl Patch {
         );
         let sources = tokio.manifest_path.with_file_name("src");
         read(sources.as_std_path(), Path::new(""), &mut files)?;
+        write(&folder.join("tokio-real"), real, files.clone())?;
         if alternative {
-            let manifest = original.replace(UNSTABLE.0, UNSTABLE.1).parse()?;
-            let files = with_alternative_timer(&files)?;
+            // tokio's manifest names more dependencies for its unstable features.
+            let manifest = original.replace(UNSTABLE, ALWAYS).parse()?;
+            use_alternative_timer(&mut files)?;
             write(&folder.join("tokio-alternative"), manifest, files)?;
         }
-        write(&folder.join("tokio-real"), real, files)?;
         write(&folder.join("tokio-wheel"), wheel, embedded(&WHEEL))?;
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
@@ -154,7 +166,7 @@ impl Patch {
         if side != Side::Tokio {
             cargo.arg("--config");
             cargo.arg(format!("patch.crates-io.tokio.path={}", self.path(side)));
-            let target = format!("target-{side:?}").to_lowercase();
+            let target = format!("target-{}", side.name());
             cargo.env("CARGO_TARGET_DIR", self.folder.join(target));
             let directory = self.build_directory.iter();
             cargo.envs(directory.map(|path| ("CARGO_BUILD_BUILD_DIR", path)));
@@ -179,40 +191,36 @@ impl Patch {
         });
         ensure!(
             is_used || side == Side::Tokio,
-            "cargo cannot select versions for the side {side:?}: {packages:?}"
+            "cargo cannot select versions for the {}: {packages:?}",
+            side.name()
         );
         Ok(())
     }
 }
 
-/// The condition for tokio's unstable features, and a condition that is always true. So tokio alone has these
-/// features, and cargo compiles the other crates as before.
-const UNSTABLE: (&str, &str) = ("tokio_unstable", "all()");
+/// The condition of tokio's unstable features, and a condition that always holds. In a copy of tokio with this
+/// condition, tokio alone has the features, and cargo need not compile all other crates with `--cfg`.
+const UNSTABLE: &str = "tokio_unstable";
+const ALWAYS: &str = "all()";
 
-/// Returns tokio's sources, changed so that each multi-thread runtime with a timer uses the alternative timer.
-fn with_alternative_timer(files: &Files) -> Result<Files> {
+/// Changes tokio's sources: `enable_time` does what `enable_alt_timer` does, which current-thread runtimes ignore.
+fn use_alternative_timer(files: &mut Files) -> Result<()> {
     let enable = "self.enable_time = true;";
-    let alternative = "TimerFlavor::Alternative;";
-    let mut places = 0;
-    let change = |(path, content): &(PathBuf, Vec<u8>)| {
-        let mut content = std::str::from_utf8(content)?.replace(UNSTABLE.0, UNSTABLE.1);
-        if path.ends_with("runtime/builder.rs") && content.contains(alternative) {
-            places = content.matches(enable).count();
-            let enable_both = format!(
-                "{enable}
+    let enable_both = "self.enable_time = true;
             #[cfg(feature = \"rt-multi-thread\")]
-            {{ self.timer_flavor = {alternative} }}"
-            );
-            content = content.replace(enable, &enable_both);
-        }
-        Ok((path.clone(), content.into_bytes()))
-    };
-    let files = files.iter().map(change).collect::<Result<_>>()?;
+            { self.timer_flavor = TimerFlavor::Alternative; }";
+    let mut places = 0;
+    for (_, content) in files {
+        let source = std::str::from_utf8(content)?;
+        places += source.matches(enable).count();
+        let source = source.replace(UNSTABLE, ALWAYS);
+        *content = source.replace(enable, enable_both).into();
+    }
     ensure!(
         places == 1,
-        "this version of tokio has no alternative timer, or enables it in another way"
+        "this version of tokio has {places} lines `{enable}`, so the tool cannot turn on the alternative timer"
     );
-    Ok(files)
+    Ok(())
 }
 
 /// Returns the program's tokio.
