@@ -41,7 +41,8 @@ pub(crate) fn shares(command: &[String], program: &Path, data: &Path) -> Result<
 fn shares_in(script: &str, program: &Path) -> Result<Figures> {
     let samples: Vec<_> = script.lines().filter_map(sample).collect();
     // The command also starts processes that are not the program.
-    let is_program = |sample: &&Sample<'_>| Path::new(sample.file) == program;
+    let is_program =
+        |sample: &&Sample<'_>| Path::new(sample.file) == program && sample.symbol != "[unknown]";
     let processes: HashSet<_> = samples
         .iter()
         .filter(is_program)
@@ -54,7 +55,10 @@ fn shares_in(script: &str, program: &Path) -> Result<Figures> {
         }
     }
     let total: f64 = periods.values().sum();
-    ensure!(total > 0.0, "perf found no samples of {program:?}");
+    ensure!(
+        total > 0.0,
+        "perf found no function of {program:?}, which may be stripped, or have run under another path"
+    );
     let share = |kind| 100.0 * periods.get(&kind).unwrap_or(&0.0) / total;
     Ok(vec![
         ("timers %".into(), share(Kind::Timer)),
@@ -131,11 +135,12 @@ fn shares_are_of_the_programs_own_samples() {
  8     10  55e9 <tokio::time::timeout::Timeout<T> as core::future::future::Future>::poll (/a program/serve)
  8     10  55e9 parking_lot::raw_mutex::RawMutex::lock_slow (/a program/serve)
  8     10  ff00 try_to_wake_up ([kernel.kallsyms])
+ 9     10  55e9 [unknown] (/bin/stripped)
 ";
     let expected = vec![("timers %".into(), 40.0), ("locks %".into(), 10.0)];
     assert_eq!(
         shares_in(script, Path::new("/a program/serve")).unwrap(),
         expected
     );
-    assert!(shares_in(script, Path::new("/another")).is_err());
+    assert!(shares_in(script, Path::new("/bin/stripped")).is_err());
 }
