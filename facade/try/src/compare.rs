@@ -1,4 +1,4 @@
-//! Runs a command on both sides in turn.
+//! Runs a command on all sides in turn.
 
 use std::{
     fs::{self, File},
@@ -40,9 +40,9 @@ pub(crate) struct Compare {
     bin: Option<String>,
     /// Also measures with Linux's `perf` what part of the program's CPU is spent in the code of timers
     ///
-    /// The part is that of the functions that only timers call. The true part is larger: it has clock reads,
-    /// functions that the compiler has inlined, and waiting for the locks of the timers. The table has the part of
-    /// all contended locks as `locks %`.
+    /// `timers %` has the functions that only timers call. The true part is larger, because it has clock reads,
+    /// functions that the compiler has inlined, and waiting for the locks of timers. `locks %` has the slow path of
+    /// all contended mutexes. The program must not be stripped.
     #[arg(long)]
     perf: bool,
     /// The command to run. `{}` stands for the path of the program
@@ -56,7 +56,7 @@ impl Compare {
         let names_program = self.command.iter().any(|word| word.contains("{}"));
         ensure!(
             names_program,
-            "the command has no `{{}}`, so both sides would run the same"
+            "the command has no `{{}}`, so all sides would run the same"
         );
         if self.build == BUILD && self.bin.is_none() {
             let programs = programs(metadata);
