@@ -185,7 +185,7 @@ fn a_program_goes_to_the_wheel_and_back() {
     let printed = run(folder, "cargo", &["run", "--quiet"]);
     assert!(printed.starts_with("tokio_wheel::"), "{printed}");
 
-    // A tokio that is too old for the wheel. The tool builds both sides with a newer one.
+    // A tokio that is too old for the wheel. The tool builds all sides with a newer one.
     fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
     fs::write(folder.join("Cargo.lock"), lock).unwrap();
     run(
