@@ -1,7 +1,8 @@
-//! Runs a command on both sides in turn.
+//! Runs a command on all sides in turn.
 
 use std::{
-    io::BufReader,
+    fs::{self, File},
+    io::{self, BufReader, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::Ordering::Relaxed,
@@ -9,37 +10,44 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use cargo_metadata::{Message, Metadata};
+use cargo_metadata::{Message, Metadata, PackageId};
 use clap::Args;
 
-use crate::patch::{IS_INTERRUPTED, Patch};
+use crate::{
+    patch::{self, IS_INTERRUPTED, Patch, Side},
+    perf,
+    table::{self, Figures},
+};
 
 const BUILD: &str = "build --release";
 
 #[derive(Args)]
 pub(crate) struct Compare {
     /// How often each side runs, after one run that does not count
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Also runs the program on tokio's alternative timer, which exists in multi-thread runtimes
+    ///
+    /// The tool compiles a copy of tokio with tokio's unstable features, whose `enable_time` does what
+    /// `enable_alt_timer` does.
+    #[arg(long)]
+    pub(crate) alternative: bool,
     /// The command of cargo that builds the program, such as `bench --no-run --bench NAME`
     #[arg(long, default_value = BUILD, value_name = "COMMAND")]
     build: String,
     /// The program, if the workspace has several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
-    /// Also measures with Linux's `perf` what part of the CPU is spent in the code of timers
+    /// Also measures with Linux's `perf` what part of the program's CPU is spent in the code of timers
+    ///
+    /// `timers %` has the functions that only timers call. The true part is larger, because it has clock reads,
+    /// functions that the compiler has inlined, and waiting for the locks of timers. `locks %` has the slow path of
+    /// all contended mutexes. The program must not be stripped.
     #[arg(long)]
     perf: bool,
     /// The command to run. `{}` stands for the path of the program
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-}
-
-/// What the runs of one side took, in seconds.
-#[derive(Default)]
-struct Runs {
-    time: Vec<f64>,
-    cpu: Vec<f64>,
 }
 
 impl Compare {
@@ -48,7 +56,7 @@ impl Compare {
         let names_program = self.command.iter().any(|word| word.contains("{}"));
         ensure!(
             names_program,
-            "the command has no `{{}}`, so both sides would run the same"
+            "the command has no `{{}}`, so all sides would run the same"
         );
         if self.build == BUILD && self.bin.is_none() {
             let programs = programs(metadata);
@@ -57,58 +65,57 @@ impl Compare {
                 "choose a program with `--bin NAME`: {programs:?}"
             );
         }
-        if self.perf {
-            let mut perf = Command::new("perf");
-            perf.args(["record", "--quiet", "--output", "-", "--", "true"]);
-            let status = perf.stdout(Stdio::null()).status();
+        if self.alternative {
+            let features = features(metadata, &patch::tokio(metadata)?.id);
             ensure!(
-                status.is_ok_and(|status| status.success()),
-                "{perf:?} failed"
+                features.contains(&"rt-multi-thread"),
+                "without tokio's feature `rt-multi-thread` there is no alternative timer"
             );
+        }
+        if self.perf {
+            perf::check()?;
         }
         Ok(())
     }
 
     pub(crate) fn run(&self, patch: &Patch) -> Result<()> {
-        let programs = [
-            patch.on_tokio(|cargo| self.build(cargo))?,
-            patch.on_wheel(|cargo| self.build(cargo))?,
-        ];
-        let mut sides = [Runs::default(), Runs::default()];
-        for run in 0..=self.runs {
-            // Each side is first in every other run.
-            for side in [run as usize % 2, 1 - run as usize % 2] {
-                let name = ["tokio", "wheel"][side];
-                match run {
+        let mut sides = vec![Side::Tokio, Side::Alternative, Side::Wheel];
+        sides.retain(|&side| side != Side::Alternative || self.alternative);
+        let mut programs = Vec::new();
+        for side in &sides {
+            programs.push(patch.on(*side, |cargo| self.build(cargo))?);
+        }
+        let mut runs = vec![Vec::new(); sides.len()];
+        for round in 0..=self.runs {
+            for place in 0..sides.len() {
+                // Another side is first in each round.
+                let side = (usize::from(round) + place) % sides.len();
+                let name = sides[side].name();
+                match round {
                     0 => eprintln!("--- {name}, a run that does not count"),
-                    _ => eprintln!("--- {name}, run {run} of {}", self.runs),
+                    _ => eprintln!("--- {name}, run {round} of {}", self.runs),
                 }
-                let (time, cpu) = self.measure(&programs[side])?;
-                if run > 0 {
-                    sides[side].time.push(time);
-                    sides[side].cpu.extend(cpu);
+                let figures = self.measure(&programs[side], &patch.folder)?;
+                if round > 0 {
+                    runs[side].push(figures);
                 }
             }
         }
-        let [tokio, wheel] = sides;
-        println!(
-            "\n{:<8}{:>30}{:>30}{:>15}",
-            "seconds", "tokio", "wheel", "wheel / tokio"
-        );
-        row("time", tokio.time, wheel.time);
-        row("CPU", tokio.cpu, wheel.cpu);
+        let mut shares = Vec::new();
         if self.perf {
-            let [tokio, wheel] = programs.map(|program| self.share(&program, &patch.folder));
-            let (tokio, wheel) = (tokio?, wheel?);
-            println!("{:<8}{tokio:>29.2}%{wheel:>29.2}%", "timers");
-            if tokio < 2.0 {
+            for program in &programs {
+                let data = patch.folder.join("perf.data");
+                shares.push(vec![perf::shares(&self.words(program)?, program, &data)?]);
+            }
+        }
+        println!("\n{}", table::header(self.runs.into()));
+        table::print(&sides, &runs);
+        if self.perf {
+            table::print(&sides, &shares);
+            if shares[0][0][0].1 < 2.0 {
                 println!("Timers are a small part of this load: tokio::time suffices.");
             }
         }
-        println!(
-            "\nMedians of {} runs, with the shortest and the longest run.",
-            self.runs
-        );
         Ok(())
     }
 
@@ -146,57 +153,52 @@ impl Compare {
         Ok(words.collect())
     }
 
-    /// Runs the command under `perf`. Returns the share of timers in percent.
-    fn share(&self, program: &Path, folder: &Path) -> Result<f64> {
-        let data = folder.join("perf.data");
-        let mut record = Command::new("perf");
-        record
-            .args(["record", "--quiet", "--freq", "499", "--output"])
-            .arg(&data);
-        let status = record.arg("--").args(self.words(program)?).status()?;
-        ensure!(status.success(), "{record:?} failed");
-        let mut report = Command::new("perf");
-        report.args([
-            "report",
-            "--stdio",
-            "--no-children",
-            "--fields",
-            "overhead,symbol",
-        ]);
-        let output = report
-            .args(["--percent-limit", "0", "--input"])
-            .arg(&data)
-            .output()?;
-        ensure!(output.status.success(), "{report:?} failed");
-        Ok(share_of_timers(&String::from_utf8_lossy(&output.stdout)))
-    }
-
-    /// Runs the command. Returns the time, and the CPU time of the user and the system.
-    fn measure(&self, program: &Path) -> Result<(f64, Option<f64>)> {
+    /// Runs the command. Returns the time, the CPU time of the user and the system, and what the command prints.
+    fn measure(&self, program: &Path, folder: &Path) -> Result<Figures> {
         let words = self.words(program)?;
+        // At the end of a pipe, the tool would wait for processes that outlive the command.
+        let output = folder.join("output");
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdout(File::create(&output)?);
         let before = cpu()?;
         let start = Instant::now();
-        let status = Command::new(&words[0]).args(&words[1..]).status();
+        let status = command.status();
         let status = status.with_context(|| format!("{:?} does not start", words[0]))?;
-        let time = start.elapsed().as_secs_f64();
+        let mut figures = vec![("time s".into(), start.elapsed().as_secs_f64())];
+        let cpu = cpu()?.zip(before).map(|(after, before)| after - before);
+        figures.extend(cpu.map(|cpu| ("CPU s".into(), cpu)));
+        let output = fs::read(output)?;
+        io::stdout().write_all(&output)?;
         ensure!(status.success(), "the command failed: {status}");
-        Ok((
-            time,
-            cpu()?.zip(before).map(|(after, before)| after - before),
-        ))
+        figures.extend(printed(&String::from_utf8_lossy(&output)));
+        Ok(figures)
     }
+}
+
+/// Returns the figures in the output of a command: lines `NAME: NUMBER`.
+fn printed(output: &str) -> impl Iterator<Item = (String, f64)> {
+    output.lines().filter_map(|line| {
+        let (name, number) = line.rsplit_once(": ")?;
+        let number: f64 = number.trim().parse().ok()?;
+        number.is_finite().then(|| (name.trim().into(), number))
+    })
+}
+
+/// Returns the features that a package is built with.
+fn features<'a>(metadata: &'a Metadata, package: &PackageId) -> Vec<&'a str> {
+    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let nodes = nodes.filter(|node| node.id == *package);
+    nodes
+        .flat_map(|node| &node.features)
+        .map(|feature| feature.as_str())
+        .collect()
 }
 
 /// Returns the programs that cargo builds by default.
 fn programs(metadata: &Metadata) -> Vec<&str> {
     let mut programs = Vec::new();
     for package in metadata.workspace_default_packages() {
-        let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
-        let features: Vec<_> = nodes
-            .filter(|node| node.id == package.id)
-            .flat_map(|node| &node.features)
-            .map(|feature| feature.as_str())
-            .collect();
+        let features = features(metadata, &package.id);
         let targets = package.targets.iter().filter(|target| {
             let mut needed = target.required_features.iter();
             target.is_bin() && needed.all(|feature| features.contains(&feature.as_str()))
@@ -218,60 +220,9 @@ fn cpu() -> Result<Option<f64>> {
     Ok(None)
 }
 
-/// Adds up the percentages of functions that only timers call. The compiler inlines some functions, such as
-/// `poll`, into the code of the program, so their share does not count.
-fn share_of_timers(report: &str) -> f64 {
-    let timers = [
-        "tokio::runtime::time",
-        "tokio_wheel::driver",
-        "tokio_wheel::futures::registration",
-        "tokio_wheel::ground",
-        "tokio_wheel::timer",
-        "tokio_wheel::wheel",
-    ];
-    let lines = report
-        .lines()
-        .filter(|line| timers.iter().any(|timer| line.contains(timer)));
-    let percent = |line: &str| line.trim().split('%').next()?.parse::<f64>().ok();
-    // The sum of no numbers is -0.
-    lines.filter_map(percent).sum::<f64>() + 0.0
-}
-
-fn row(name: &str, mut tokio: Vec<f64>, mut wheel: Vec<f64>) {
-    if tokio.is_empty() {
-        return;
-    }
-    tokio.sort_by(f64::total_cmp);
-    wheel.sort_by(f64::total_cmp);
-    let median = |runs: &[f64]| runs[runs.len() / 2];
-    let (first, last) = (0, tokio.len() - 1);
-    let cell = |runs: &[f64]| {
-        format!(
-            "{:.3} ({:.3} to {:.3})",
-            median(runs),
-            runs[first],
-            runs[last]
-        )
-    };
-    let differ = tokio[last] < wheel[first] || wheel[last] < tokio[first];
-    println!(
-        "{name:<8}{:>30}{:>30}{:>15.3}{}",
-        cell(&tokio),
-        cell(&wheel),
-        median(&wheel) / median(&tokio),
-        if differ { "" } else { "  the ranges overlap" },
-    );
-}
-
 #[test]
-fn the_share_of_timers_counts_functions_of_timers() {
-    let report = "
-# Overhead  Symbol
-    60.00%  [.] program::serve
-     2.50%  [.] tokio::runtime::time::entry::TimerEntry::poll_elapsed
-     1.25%  [.] <tokio_wheel::futures::registration::Registration as core::ops::drop::Drop>::drop
-     0.50%  [.] <tokio::time::timeout::Timeout<T> as core::future::future::Future>::poll
-";
-    assert_eq!(share_of_timers(report), 3.75);
-    assert_eq!(format!("{:.2}", share_of_timers("")), "0.00");
+fn a_line_with_a_name_and_a_number_is_a_figure() {
+    let output = "requests/s: 51234.5\nstarted at 12:00: 7 errors\n p99 ms: 1.25 \nduration: 5 s\nload: NaN\n12\n";
+    let figures: Figures = vec![("requests/s".into(), 51234.5), ("p99 ms".into(), 1.25)];
+    assert_eq!(printed(output).collect::<Figures>(), figures);
 }

@@ -5,6 +5,8 @@
 
 mod compare;
 mod patch;
+mod perf;
+mod table;
 
 use std::{env, ffi::OsString, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
 
@@ -12,7 +14,7 @@ use anyhow::Result;
 use cargo_metadata::MetadataCommand;
 use clap::{Args, Parser, Subcommand};
 
-use patch::Patch;
+use patch::{Patch, Side};
 
 #[derive(Parser)]
 #[command(bin_name = "cargo")]
@@ -54,6 +56,9 @@ enum Command {
     ///
     /// The command is a benchmark or a load test. It ends by itself, and waits for the processes that it
     /// starts, because the tool counts the CPU of finished processes.
+    ///
+    /// Lines `NAME: NUMBER` of the command's output, such as `requests/s: 51234.5`, become figures of the
+    /// table as well. The tool prints the output after each run.
     Compare(compare::Compare),
     /// Only makes the folder, and prints the lines of Cargo.toml that use it
     Patch,
@@ -70,10 +75,13 @@ fn main() -> Result<ExitCode> {
     if let Command::Compare(compare) = &options.command {
         compare.check(&metadata)?;
     }
-    let patch = Patch::make(&metadata, options.folder)?;
+    let alternative = matches!(&options.command, Command::Compare(compare) if compare.alternative);
+    let patch = Patch::make(&metadata, options.folder, alternative)?;
     match options.command {
         Command::Cargo { arguments } => {
-            let status = patch.on_wheel(|mut cargo| Ok(cargo.args(arguments).status()?))?;
+            let status = patch.on(Side::Wheel, |mut cargo| {
+                Ok(cargo.args(arguments).status()?)
+            })?;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }

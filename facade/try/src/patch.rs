@@ -1,5 +1,5 @@
-//! The folder with three packages: `tokio` is tokio-on-wheel under this name, and uses `tokio-wheel` and
-//! `tokio-real`, which is tokio itself.
+//! The folder with the packages that replace tokio: `tokio` is tokio-on-wheel under this name, and uses `tokio-wheel`
+//! and `tokio-real`, which is tokio itself. `tokio-alternative` is tokio with its alternative timer.
 
 use std::{
     env, fmt, fs,
@@ -22,8 +22,29 @@ type Files = Vec<(PathBuf, Vec<u8>)>;
 /// Whether the user has pressed Ctrl-C while this process went on.
 pub(crate) static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// Which tokio a program uses.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Side {
+    Tokio,
+    /// tokio with its alternative timer.
+    Alternative,
+    Wheel,
+}
+
+impl Side {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Alternative => "alternative",
+            Self::Wheel => "wheel",
+        }
+    }
+}
+
 pub(crate) struct Patch {
     pub(crate) folder: PathBuf,
+    /// Where the program's own builds keep what they compile.
+    build_directory: Option<PathBuf>,
     /// The manifest of the workspace that uses the folder.
     manifest: PathBuf,
     /// The packages that may need another version, as arguments of `cargo update`.
@@ -34,7 +55,11 @@ pub(crate) struct Patch {
 
 impl Patch {
     /// Makes the folder for the version of tokio that the workspace uses.
-    pub(crate) fn make(metadata: &Metadata, folder: Option<PathBuf>) -> Result<Self> {
+    pub(crate) fn make(
+        metadata: &Metadata,
+        folder: Option<PathBuf>,
+        alternative: bool,
+    ) -> Result<Self> {
         let mut facade: DocumentMut = include_str!("../../Cargo.toml").parse()?;
         let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
         let needed = wheel["dependencies"]["tokio"]["version"].as_str();
@@ -61,7 +86,8 @@ impl Patch {
             eprintln!("The wheel needs tokio {needed}: uses {after} instead of {before}.");
         }
         let version = tokio.version.to_string();
-        let mut real: DocumentMut = fs::read_to_string(&tokio.manifest_path)?.parse()?;
+        let original = fs::read_to_string(&tokio.manifest_path)?;
+        let mut real: DocumentMut = original.parse()?;
 
         real["package"]["name"] = value("tokio-real");
         on_real_tokio(&mut wheel)?;
@@ -95,67 +121,110 @@ impl Patch {
         );
         let sources = tokio.manifest_path.with_file_name("src");
         read(sources.as_std_path(), Path::new(""), &mut files)?;
-        write(&folder.join("tokio-real"), real, files)?;
+        write(&folder.join("tokio-real"), real, files.clone())?;
+        if alternative {
+            // tokio's manifest names more dependencies for its unstable features.
+            let manifest = original.replace(UNSTABLE, ALWAYS).parse()?;
+            use_alternative_timer(&mut files)?;
+            write(&folder.join("tokio-alternative"), manifest, files)?;
+        }
         write(&folder.join("tokio-wheel"), wheel, embedded(&WHEEL))?;
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
             folder: std::path::absolute(folder)?,
+            build_directory: metadata.build_directory.clone().map(PathBuf::from),
             manifest,
             unlocked,
             outdated,
         })
     }
 
-    /// Calls a function with a command of cargo that uses the wheel, and builds in a target folder of its own.
-    /// Restores Cargo.lock afterwards.
-    pub(crate) fn on_wheel<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
-        restoring(&self.manifest, || {
-            self.update()?;
-            call(self.cargo())
-        })
-    }
-
-    /// Calls a function with a command of cargo that uses the same version of tokio, without the wheel.
-    pub(crate) fn on_tokio<T>(&self, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
-        if self.outdated.is_empty() {
+    /// Calls a function with a command of cargo that uses a side's tokio. Restores Cargo.lock afterwards.
+    pub(crate) fn on<T>(&self, side: Side, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
+        if side == Side::Tokio && self.outdated.is_empty() {
             return call(cargo());
         }
         restoring(&self.manifest, || {
-            update(cargo(), &self.manifest, &self.outdated)?;
-            call(cargo())
+            self.update(side)?;
+            call(self.cargo(side))
         })
     }
 
-    /// Returns the path of the package `tokio`, quoted for TOML.
-    fn path(&self) -> Value {
-        self.folder.join("tokio").display().to_string().into()
+    /// Returns the path of a side's package, quoted for TOML.
+    fn path(&self, side: Side) -> Value {
+        let name = match side {
+            Side::Alternative => "tokio-alternative",
+            Side::Tokio | Side::Wheel => "tokio",
+        };
+        self.folder.join(name).display().to_string().into()
     }
 
-    fn cargo(&self) -> Command {
+    /// Returns a command of cargo that uses a side's tokio. The executables of each side lie in a target folder of
+    /// its own. Cargo compiles crates that do not depend on tokio once for all sides, since version 1.91.
+    fn cargo(&self, side: Side) -> Command {
         let mut cargo = cargo();
-        cargo.arg("--config");
-        cargo.arg(format!("patch.crates-io.tokio.path={}", self.path()));
-        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        if side != Side::Tokio {
+            cargo.arg("--config");
+            cargo.arg(format!("patch.crates-io.tokio.path={}", self.path(side)));
+            let target = format!("target-{}", side.name());
+            cargo.env("CARGO_TARGET_DIR", self.folder.join(target));
+            let directory = self.build_directory.iter();
+            cargo.envs(directory.map(|path| ("CARGO_BUILD_BUILD_DIR", path)));
+        }
         cargo
     }
 
-    /// Brings the wheel into Cargo.lock. Cargo would otherwise keep the versions that Cargo.lock has, and
-    /// ignore the wheel if it needs newer ones.
-    fn update(&self) -> Result<()> {
-        update(self.cargo(), &self.manifest, &self.unlocked)?;
-        let lock = fs::read_to_string(lock_of(&self.manifest))?;
-        let is_used = lock.contains("name = \"tokio-real\"");
+    /// Brings a side's tokio into Cargo.lock. Cargo would otherwise keep the versions that Cargo.lock has, and
+    /// ignore the package if it needs newer ones.
+    fn update(&self, side: Side) -> Result<()> {
+        let nothing_else = ["--workspace".to_string()];
+        let packages = match side {
+            Side::Wheel => &self.unlocked[..],
+            _ if self.outdated.is_empty() => &nothing_else,
+            _ => &self.outdated,
+        };
+        update(self.cargo(side), &self.manifest, packages)?;
+        let lock: DocumentMut = fs::read_to_string(lock_of(&self.manifest))?.parse()?;
+        let locked = lock["package"].as_array_of_tables();
+        let is_used = locked.into_iter().flatten().any(|package| {
+            package["name"].as_str() == Some("tokio") && !package.contains_key("source")
+        });
         ensure!(
-            is_used,
-            "cargo cannot select versions for the wheel: {:?}",
-            self.unlocked
+            is_used || side == Side::Tokio,
+            "cargo cannot select versions for the {}: {packages:?}",
+            side.name()
         );
         Ok(())
     }
 }
 
+/// The condition of tokio's unstable features, and a condition that always holds. In a copy of tokio with this
+/// condition, tokio alone has the features, and cargo need not compile all other crates with `--cfg`.
+const UNSTABLE: &str = "tokio_unstable";
+const ALWAYS: &str = "all()";
+
+/// Changes tokio's sources: `enable_time` does what `enable_alt_timer` does, which current-thread runtimes ignore.
+fn use_alternative_timer(files: &mut Files) -> Result<()> {
+    let enable = "self.enable_time = true;";
+    let enable_both = "self.enable_time = true;
+            #[cfg(feature = \"rt-multi-thread\")]
+            { self.timer_flavor = TimerFlavor::Alternative; }";
+    let mut places = 0;
+    for (_, content) in files {
+        let source = std::str::from_utf8(content)?;
+        places += source.matches(enable).count();
+        let source = source.replace(UNSTABLE, ALWAYS);
+        *content = source.replace(enable, enable_both).into();
+    }
+    ensure!(
+        places == 1,
+        "this version of tokio has {places} lines `{enable}`, so the tool cannot turn on the alternative timer"
+    );
+    Ok(())
+}
+
 /// Returns the program's tokio.
-fn tokio(metadata: &Metadata) -> Result<&Package> {
+pub(crate) fn tokio(metadata: &Metadata) -> Result<&Package> {
     let mut packages = metadata.packages.iter();
     let tokio = packages.find(|package| {
         let source = package.source.as_ref();
@@ -182,7 +251,7 @@ fn update(mut cargo: Command, manifest: &Path, packages: &[String]) -> Result<()
 }
 
 /// Returns the cargo that called this process.
-pub(crate) fn cargo() -> Command {
+fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
@@ -191,7 +260,11 @@ impl fmt::Display for Patch {
         let manifest = self.manifest.display();
         writeln!(f, "1. Keep a copy of Cargo.lock.")?;
         writeln!(f, "2. Add these lines to {manifest}:\n")?;
-        writeln!(f, "[patch.crates-io]\ntokio.path = {}\n", self.path())?;
+        writeln!(
+            f,
+            "[patch.crates-io]\ntokio.path = {}\n",
+            self.path(Side::Wheel)
+        )?;
         writeln!(f, "3. Run `cargo update {}`.\n", self.unlocked.join(" "))?;
         writeln!(f, "To go back, remove the lines, and restore Cargo.lock.")?;
         f.write_str("`cargo on-wheel cargo build` does the same, and changes no file.")

@@ -12,19 +12,43 @@ edition = "2024"
 
 [dependencies]
 slab = "0.4"
-tokio = { version = "1", features = ["macros", "rt", "time"] }
+tokio = { version = "1", features = ["rt-multi-thread", "time"] }
 tokio-stream = { version = "0.1.17", features = ["time"] }
 "#;
 
-/// Prints the type that a dependency uses.
+/// Prints the type that a dependency uses, and whether runtimes use tokio's alternative timer.
 const MAIN: &str = "
-#[tokio::main(flavor = \"current_thread\")]
-async fn main() {
-    let interval = tokio::time::interval(tokio::time::Duration::from_millis(1));
+use tokio::{runtime::{Builder, Runtime}, time};
+
+fn has_alternative(runtime: Runtime) -> u8 {
+    runtime.block_on(async {
+        let mut sleep = Box::pin(time::sleep(time::Duration::from_secs(60)));
+        time::timeout(time::Duration::ZERO, &mut sleep).await.unwrap_err();
+        format!(\"{sleep:?}\").contains(\"Alternative\").into()
+    })
+}
+
+fn main() {
+    let threads = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let _entered = threads.enter();
+    let interval = time::interval(time::Duration::from_millis(1));
     let stream = tokio_stream::wrappers::IntervalStream::new(interval);
     println!(\"{}\", std::any::type_name_of_val(&stream.into_inner()));
+    drop(_entered);
+    println!(\"alternative: {}\", has_alternative(threads));
+    let thread = Builder::new_current_thread().enable_all().build().unwrap();
+    println!(\"one thread: {}\", has_alternative(thread));
 }
 ";
+
+/// Returns the sides that have run, and the lines of the table without their spaces.
+fn compared(printed: &str) -> (Vec<&str>, Vec<String>) {
+    let lines = printed.lines();
+    let types = lines.clone().filter(|line| line.contains("::"));
+    let sides = types.map(|line| line.split("::").next().unwrap());
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    (sides.collect(), words.collect())
+}
 
 /// Runs a command in a folder, and returns what it prints, or its errors if it fails.
 fn try_run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
@@ -69,26 +93,40 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert!(printed.starts_with("tokio_wheel::"), "{printed}");
 
     let arguments = [
-        "on-wheel", "compare", "--runs", "2", "--build", "build", "--", "{}",
+        "on-wheel",
+        "compare",
+        "--alternative",
+        "--runs",
+        "2",
+        "--build",
+        "build",
+        "--",
+        "{}",
     ];
     let printed = run(folder, tool, &arguments);
-    let lines: Vec<_> = printed.lines().collect();
-    let sides = [
-        "tokio::",
-        "tokio_wheel::",
-        "tokio_wheel::",
-        "tokio::",
-        "tokio::",
-        "tokio_wheel::",
+    let (sides, table) = compared(&printed);
+    // tokio has the same types with its alternative timer.
+    let (tokio, wheel) = ("tokio", "tokio_wheel");
+    let rounds = [
+        [tokio, tokio, wheel],
+        [tokio, wheel, tokio],
+        [wheel, tokio, tokio],
     ];
-    for (line, side) in lines.iter().zip(sides) {
-        assert!(line.starts_with(side), "{printed}");
-    }
-    assert!(
-        printed.contains("wheel / tokio") && printed.contains("\ntime "),
-        "{printed}"
-    );
-    assert_eq!(cfg!(unix), printed.contains("\nCPU "), "{printed}");
+    assert_eq!(sides, rounds.concat(), "{printed}");
+    let row = table
+        .iter()
+        .position(|row| row.starts_with("alternative tokio"));
+    let expected = [
+        "alternative tokio 0.0000 0.0000 to 0.0000",
+        "alternative 1.000 1.000 to 1.000",
+        "wheel 0.0000 0.0000 to 0.0000",
+        "one thread tokio 0.0000 0.0000 to 0.0000",
+        "alternative 0.0000 0.0000 to 0.0000",
+        "wheel 0.0000 0.0000 to 0.0000",
+    ];
+    assert_eq!(table[row.unwrap()..][..6], expected, "{printed}");
+    assert!(printed.contains("\ntime s "), "{printed}");
+    assert_eq!(cfg!(unix), printed.contains("\nCPU s "), "{printed}");
 
     // A mistake, and Ctrl-C while the command of the user runs, end the tool.
     let arguments = ["on-wheel", "compare", "--", "./load-test.sh"];
@@ -147,7 +185,7 @@ fn a_program_goes_to_the_wheel_and_back() {
     let printed = run(folder, "cargo", &["run", "--quiet"]);
     assert!(printed.starts_with("tokio_wheel::"), "{printed}");
 
-    // A tokio that is too old for the wheel. The tool builds both sides with a newer one.
+    // A tokio that is too old for the wheel. The tool builds all sides with a newer one.
     fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
     fs::write(folder.join("Cargo.lock"), lock).unwrap();
     run(
@@ -157,12 +195,20 @@ fn a_program_goes_to_the_wheel_and_back() {
     );
     let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
     let arguments = [
-        "on-wheel", "compare", "--runs", "1", "--build", "build", "--", "{}",
+        "on-wheel",
+        "compare",
+        "--alternative",
+        "--runs",
+        "1",
+        "--build",
+        "build",
+        "--",
+        "{}",
     ];
     let printed = run(folder, tool, &arguments);
-    let lines: Vec<_> = printed.lines().collect();
-    assert!(lines[0].starts_with("tokio::"), "{printed}");
-    assert!(lines[1].starts_with("tokio_wheel::"), "{printed}");
+    let (sides, table) = compared(&printed);
+    assert_eq!(sides, rounds[..2].concat(), "{printed}");
+    assert!(table.contains(&"alternative 1.000".into()), "{printed}");
     let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
     assert!(is_kept, "Cargo.lock has changed");
 }

@@ -1,0 +1,146 @@
+//! The share of the program's CPU that timers take, by samples of Linux's `perf`.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Result, ensure};
+
+use crate::table::Figures;
+
+/// Tests that `perf` can record.
+pub(crate) fn check() -> Result<()> {
+    let mut perf = Command::new("perf");
+    perf.args(["record", "--quiet", "--output", "-", "--", "true"]);
+    let status = perf.stdout(Stdio::null()).status();
+    ensure!(
+        status.is_ok_and(|status| status.success()),
+        "{perf:?} failed"
+    );
+    Ok(())
+}
+
+/// Runs a command under `perf`. Returns the shares of timers and locks in percent.
+pub(crate) fn shares(command: &[String], program: &Path, data: &Path) -> Result<Figures> {
+    let mut record = Command::new("perf");
+    record.args(["record", "--quiet", "--freq", "499", "--output"]);
+    record.arg(data).arg("--").args(command);
+    ensure!(record.status()?.success(), "{record:?} failed");
+    let mut script = Command::new("perf");
+    script.args(["script", "--fields", "pid,period,ip,sym,dso", "--input"]);
+    let output = script.arg(data).output()?;
+    ensure!(output.status.success(), "{script:?} failed");
+    let program = fs::canonicalize(program)?;
+    shares_in(&String::from_utf8_lossy(&output.stdout), &program)
+}
+
+/// Returns the shares of timers and locks in the samples of the program, in percent.
+fn shares_in(script: &str, program: &Path) -> Result<Figures> {
+    let samples: Vec<_> = script.lines().filter_map(sample).collect();
+    // The command also starts processes that are not the program.
+    let is_program =
+        |sample: &&Sample<'_>| Path::new(sample.file) == program && sample.symbol != "[unknown]";
+    let processes: HashSet<_> = samples
+        .iter()
+        .filter(is_program)
+        .map(|s| s.process)
+        .collect();
+    let mut periods = HashMap::new();
+    for sample in &samples {
+        if processes.contains(sample.process) {
+            *periods.entry(kind(sample.symbol)).or_default() += sample.period;
+        }
+    }
+    let total: f64 = periods.values().sum();
+    ensure!(
+        total > 0.0,
+        "perf found no function of {program:?}, which may be stripped, or have run under another path"
+    );
+    let share = |kind| 100.0 * periods.get(&kind).unwrap_or(&0.0) / total;
+    Ok(vec![
+        ("timers %".into(), share(Kind::Timer)),
+        ("locks %".into(), share(Kind::Lock)),
+    ])
+}
+
+/// A line of `perf script`: a process was in a function of a file when a period ended.
+struct Sample<'a> {
+    process: &'a str,
+    period: f64,
+    symbol: &'a str,
+    file: &'a str,
+}
+
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let (rest, file) = line.trim().strip_suffix(')')?.rsplit_once(" (")?;
+    let (process, rest) = rest.split_once(' ')?;
+    let (period, rest) = rest.trim_start().split_once(' ')?;
+    let (_, symbol) = rest.trim_start().split_once(' ')?;
+    let period = period.parse().ok()?;
+    Some(Sample {
+        process,
+        period,
+        symbol,
+        file,
+    })
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Kind {
+    Timer,
+    Lock,
+    Other,
+}
+
+/// Returns what a function belongs to. The compiler inlines the program's futures into the methods of `Timeout`, so
+/// these do not count.
+fn kind(symbol: &str) -> Kind {
+    let around = ["core::ptr::drop_in_place", "<", "core::option::Option", "<"];
+    let symbol = around.into_iter().fold(symbol, |symbol, part| {
+        symbol.strip_prefix(part).unwrap_or(symbol)
+    });
+    let starts = |names: &[&str]| names.iter().any(|name| symbol.starts_with(name));
+    let timers = [
+        "tokio::runtime::scheduler::util::time",
+        "tokio::runtime::time",
+        "tokio::runtime::Timer",
+        "tokio::time::",
+        "tokio_wheel::",
+    ];
+    let timeouts = [
+        "tokio::time::timeout::Timeout",
+        "tokio_wheel::futures::timeout::Timeout",
+    ];
+    if starts(&timers) && !starts(&timeouts) {
+        Kind::Timer
+    } else if starts(&["parking_lot::raw_mutex", "std::sys::sync::mutex"]) {
+        Kind::Lock
+    } else {
+        Kind::Other
+    }
+}
+
+#[test]
+fn shares_are_of_the_programs_own_samples() {
+    let script = "
+ 7     10  55e9 tokio::runtime::time::entry::TimerEntry::poll_elapsed (/bin/client)
+ 8     30  55e9 program::serve (/a program/serve)
+ 8     10  55e9 tokio::runtime::time::entry::TimerEntry::poll_elapsed (/a program/serve)
+ 8     10  55e9 tokio::runtime::time_alt::timer::Timer::poll_elapsed (/a program/serve)
+ 8     10  55e9 <tokio_wheel::futures::registration::Registration as core::ops::drop::Drop>::drop (/a program/serve)
+ 8     10  55e9 core::ptr::drop_in_place<core::option::Option<tokio::runtime::Timer>> (/a program/serve)
+ 8     10  55e9 <tokio::time::timeout::Timeout<T> as core::future::future::Future>::poll (/a program/serve)
+ 8     10  55e9 parking_lot::raw_mutex::RawMutex::lock_slow (/a program/serve)
+ 8     10  ff00 try_to_wake_up ([kernel.kallsyms])
+ 9     10  55e9 [unknown] (/bin/stripped)
+";
+    let expected = vec![("timers %".into(), 40.0), ("locks %".into(), 10.0)];
+    assert_eq!(
+        shares_in(script, Path::new("/a program/serve")).unwrap(),
+        expected
+    );
+    assert!(shares_in(script, Path::new("/bin/stripped")).is_err());
+}
