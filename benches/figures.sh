@@ -22,12 +22,9 @@ record() {
     [[ ${#wanted[@]} -eq 0 || " ${wanted[*]} " == *" $name "* ]] || return 0
     local program=$programs/$1
     [[ $1 != scaling ]] || program=$programs/examples/scaling
-    # The line that a reader can paste.
-    local word line=$1
-    for word in "${@:2}"; do [[ $word != *" "* ]] && line+=" $word" || line+=" \"$word\""; done
-    echo "== $name: $line"
+    echo "== $name: $*"
     {
-        printf '$ %s\n' "$line"
+        printf '$ %s\n' "$*"
         echo "commit $(git rev-parse HEAD), $(date -u +%F), $(lscpu | sed -nE 's/^(Model name|CPU family|Model|CPU\(s\)): +/\1 /p' | paste -sd ';')"
         "$program" "${@:2}" || failed=1
     } >"docs/figures/$name.new"
@@ -35,11 +32,8 @@ record() {
 }
 record shared scaling shared
 record moved scaling moved
-record tasks compare ops --workload schedule,schedule_limited,spawn --variant solo,x2
-record queues compare ops --workload insert_remove,replace,drain
+record ops compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain
 record scheduled compare scheduled
-record touch compare ops --workload touch
-record threads compare ops --workload churn --variant "solo armed,x2 armed,x4 armed,x16 armed,x64 armed" --peer tokio_wheel,tokio,tokio_alt,pingora
 record crowd compare saturated --scene crowd --tasks 0 --workers 0,2 --rounds 6
 record lateness compare lateness
 record storm sockets storm --svg docs/img
