@@ -4,39 +4,44 @@
 #     benches/figures.sh            all records, in about an hour
 #     benches/figures.sh NAME...    some of them
 #
-# Use a quiet machine with at least two cores, and run nothing else on it. Then run `.ci/figures --write`.
+# Use a quiet machine with at least two cores, and run nothing else on it. Commit the source before,
+# because each record names its commit. Then run `.ci/figures --write`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
-programs=$CARGO_TARGET_DIR/release
-cargo build --release -p tokio-wheel-benches --bins --examples
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+cargo build --release -p tokio-wheel-benches --bins --example scaling
 # tokio's alternative timer takes part if this build exists.
-RUSTFLAGS="--cfg tokio_unstable" cargo build --release -p tokio-wheel-benches --bins --target-dir "$CARGO_TARGET_DIR/alt"
+RUSTFLAGS="--cfg tokio_unstable" \
+    cargo build --release -p tokio-wheel-benches --bins --target-dir "$target/alt"
 
-wanted=("$@")
+PATH=$target/release:$target/release/examples:$PATH
+machine=$(lscpu | sed -nE 's/^(Model name|CPU family|Model|CPU\(s\)|L2 cache|L3 cache|Hypervisor vendor): +/\1 /p' | paste -sd ,)
+wanted=" $* "
 failed=0
+# record NAME MINUTES COMMAND...
 record() {
-    local name=$1
-    shift
-    [[ ${#wanted[@]} -eq 0 || " ${wanted[*]} " == *" $name "* ]] || return 0
-    local program=$programs/$1
-    [[ $1 != scaling ]] || program=$programs/examples/scaling
-    echo "== $name: $*"
+    local name=$1 minutes=$2 file=docs/figures/$1.txt
+    shift 2
+    [[ -z ${wanted// /} || $wanted == *" $name "* ]] || return 0
+    echo "== $name, about $minutes minutes: $*"
+    SECONDS=0
     {
-        printf '$ %s\n' "$*"
-        echo "commit $(git rev-parse HEAD), $(date -u +%F), $(lscpu | sed -nE 's/^(Model name|CPU family|Model|CPU\(s\)): +/\1 /p' | paste -sd ';')"
-        "$program" "${@:2}" || failed=1
-    } >"docs/figures/$name.new"
-    mv "docs/figures/$name.new" "docs/figures/$name.txt"
+        echo "\$ $*"
+        echo "commit $(git rev-parse HEAD), $(date -u +%F), Linux $(uname -r), $machine"
+        "$@" || failed=1
+    } >"$file.new"
+    mv "$file.new" "$file"
+    echo "   took $SECONDS s"
 }
-record shared scaling shared
-record moved scaling moved
-record ops compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain
-record scheduled compare scheduled
-record crowd compare saturated --scene crowd --tasks 0 --workers 0,2 --rounds 6
-record lateness compare lateness
-record storm sockets storm --svg docs/img
-record calm sockets calm
-record compare compare --all --requirements --svg docs/img
+record shared 1 scaling shared
+record moved 1 scaling moved
+record scheduled 1 compare scheduled --rounds 3
+record crowd 1 compare saturated --scene crowd --tasks 0 --workers 0,2
+record ops 5 compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain --rounds 3
+record lateness 3 compare lateness
+record storm 9 sockets storm --rounds 8 --svg docs/img
+record calm 14 sockets calm --rounds 24
+# `compare plot target/compare.json --all --requirements` prints what an interrupted run has measured.
+record compare 22 compare --all --requirements --json target/compare.json --svg docs/img
 exit $failed
