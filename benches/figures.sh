@@ -15,6 +15,7 @@ cargo build --release -p tokio-wheel-benches --bins --example scaling
 RUSTFLAGS="--cfg tokio_unstable" \
     cargo build --release -p tokio-wheel-benches --bins --target-dir "$target/alt"
 
+mkdir -p target
 PATH=$target/release:$target/release/examples:$PATH
 machine=$(lscpu | sed -nE 's/^(Model name|CPU family|Model|CPU\(s\)|L2 cache|L3 cache|Hypervisor vendor): +/\1 /p' | paste -sd ,)
 wanted=" $* "
