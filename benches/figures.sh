@@ -1,20 +1,48 @@
 #!/usr/bin/env bash
-# Measures the figures of docs/figures.md, in less than 30 minutes. Writes tables and plots into the
-# given folder. Use a quiet machine with at least two cores, and run nothing else on it.
+# Measures the figures of the pages, and writes what the programs print into docs/figures/NAME.txt:
+#
+#     benches/figures.sh            all records, in about an hour
+#     benches/figures.sh NAME...    some of them
+#
+# Use a quiet machine with at least two cores, and run nothing else on it. Commit the source before,
+# because each record names its commit. Then run `.ci/figures --write`.
 set -euo pipefail
-out=$(mkdir -p "${1:?give a folder for the tables}" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-cargo build --release -p tokio-wheel-benches --bins
-programs=${CARGO_TARGET_DIR:-target}/release
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+cargo build --release -p tokio-wheel-benches --bins --example scaling
+# tokio's alternative timer takes part if this build exists.
+RUSTFLAGS="--cfg tokio_unstable" \
+    cargo build --release -p tokio-wheel-benches --bins --target-dir "$target/alt"
+
+mkdir -p target
+PATH=$target/release:$target/release/examples:$PATH
+machine=$(lscpu | sed -nE 's/^(Model name|CPU family|Model|CPU\(s\)|L2 cache|L3 cache|Hypervisor vendor): +/\1 /p' | paste -sd ,)
+wanted=" $* "
 failed=0
-part() {
-    local name=$1
-    shift
-    echo "== $name: $*"
-    "$programs/$1" "${@:2}" --json "$out/$name.json" | tee "$out/$name.txt" || failed=1
+# record NAME MINUTES COMMAND...
+record() {
+    local name=$1 minutes=$2 file=docs/figures/$1.txt
+    shift 2
+    [[ -z ${wanted// /} || $wanted == *" $name "* ]] || return 0
+    echo "== $name, about $minutes minutes: $*"
+    SECONDS=0
+    {
+        echo "\$ $*"
+        echo "commit $(git rev-parse HEAD), $(date -u +%F), Linux $(uname -r), $machine"
+        "$@" || failed=1
+    } >"$file.new"
+    mv "$file.new" "$file"
+    echo "   took $SECONDS s"
 }
-part compare compare --svg "$out"
-part storm sockets storm --svg "$out"
-part calm sockets calm
+record shared 1 scaling shared
+record moved 1 scaling moved
+record scheduled 1 compare scheduled --rounds 3
+record crowd 1 compare saturated --scene crowd --tasks 0 --workers 0,2
+record ops 5 compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain --rounds 3
+record lateness 3 compare lateness
+record storm 9 sockets storm --rounds 8 --svg docs/img
+record calm 14 sockets calm --rounds 24
+# `compare plot target/compare.json --all --requirements` prints what an interrupted run has measured.
+record compare 22 compare --all --requirements --json target/compare.json --svg docs/img
 exit $failed
