@@ -75,6 +75,7 @@ struct Memory {
     /// References for later futures, at most [`KEPT`]. A future [leaves](leave) its reference here when it is
     /// dropped. Each kept reference saves two locked instructions: one for cloning an `Arc`, and one for
     /// dropping it.
+    // With an array of `Option`s, a registration took 2 ns more (`compare ops --workload churn`).
     references: Vec<Arc<Registrar>>,
     /// The worker index of the thread at the look-up.
     worker: Option<usize>,

@@ -88,6 +88,8 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         // higher.
         let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
+        // The formula below holds for every level. But a registration waits for the slot, and with
+        // this formula alone, a timeout took 1 ns more (`compare ops --workload io`).
         if (level as usize) < Self::TOP {
             let slot = deadline.0 >> (level * Self::BITS);
             return Ring {
