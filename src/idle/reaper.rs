@@ -34,7 +34,7 @@ use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 /// The maximal number of steps in one poll. These steps take at most a millisecond.
 ///
 /// A visit to a shard is a step. A step of a wheel, together with the lookup of the key, is also
-/// one step. In a very large set, a lookup takes up to 0.5 µs. On a busy runtime, milliseconds may
+/// one step. In a very large set, a lookup misses the caches. On a busy runtime, milliseconds may
 /// pass before the next poll. So a poll should do as much work as this limit allows.
 pub(super) const STEPS: usize = 2_048;
 

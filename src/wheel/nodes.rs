@@ -7,8 +7,8 @@
 //! # This module neither allocates nor frees memory
 //!
 //! A wheel may be behind a lock, and an allocation can take a long time. For example, glibc's
-//! `malloc` consolidates free blocks before it allocates a chunk. After 100,000 small blocks were
-//! freed, the consolidation took 5 ms. So the owner of the wheel allocates and frees while it holds
+//! `malloc` consolidates free blocks before it allocates a chunk, which takes milliseconds if many
+//! small blocks were freed before. So the owner of the wheel allocates and frees while it holds
 //! no lock (`neither_allocates_nor_frees`):
 //!
 //! * An insertion needs [room](Nodes::has_room). If there is no room, the owner allocates a
@@ -20,7 +20,7 @@
 //!   and free the same memory repeatedly.
 //!
 //! If a refill brings longer lists, the module copies the old lists under the lock. The module
-//! copies at most 104 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
+//! copies at most 104 bytes for every 256 nodes.
 
 use std::{iter, mem, num::NonZeroU32};
 

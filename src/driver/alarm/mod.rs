@@ -10,8 +10,8 @@
 //!   the alarm again or wakes the driver. The end of the timer also wakes the driver.
 //!
 //! A registration with a later deadline does not detect that the alarm has failed. The registration trusts
-//! the armed tick and does not read the clock. Reading the clock would make a registration 1.5 times as
-//! expensive.
+//! the armed tick and does not read the clock. A clock read is the most expensive part of a
+//! short operation.
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod timer_fd;

@@ -267,8 +267,8 @@ impl Connections {
     ///
     /// The new limit applies at once. It also applies to connections that are already idle.
     ///
-    /// A call that raises the pressure wakes all connections, because each of them computes its deadline again. This
-    /// takes 1 to 3 µs for each connection, so raise the pressure in few large steps. Within a runtime, a task wakes
+    /// A call that raises the pressure wakes all connections, because each of them computes its deadline again. So
+    /// raise the pressure in few large steps. Within a runtime, a task wakes
     /// the connections and lets other tasks run in between. Outside a runtime, the calling thread wakes them. A call
     /// that lowers the pressure wakes no connection.
     ///

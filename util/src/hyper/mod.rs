@@ -73,7 +73,7 @@
 //!
 //! The kernel may have received a request that the server has not read yet, for example because all workers
 //! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
-//! a request gets its response. On a multi-thread runtime this takes 10 to 20 ms. The connection waits until the
+//! a request gets its response. On a multi-thread runtime this takes some milliseconds. The connection waits until the
 //! runtime has read from 8,192 sockets, or from fewer with tokio's `max_io_events_per_tick`. If more sockets have
 //! received something, a request may get no response. If a client sends a request on HTTP/1 later, while the
 //! server closes the connection, the client gets no response.
