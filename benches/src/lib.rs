@@ -18,6 +18,7 @@ pub mod floor;
 pub mod lab;
 pub mod late;
 pub mod lateness;
+pub mod machine;
 pub mod peer;
 pub mod pending;
 pub mod plot;

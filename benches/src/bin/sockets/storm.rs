@@ -207,12 +207,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.report
         .finish(storms.iter().map(|(_, _, table, _)| table))?;
     for (name, storm, table, all) in &storms {
-        let pooled = Timer::ALL.map(|timer| {
+        let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
             of(all, timer).for_each(|trips| pooled += trips.window.clone());
             format!("{} {}", timer.name(), number(pooled.ms(0.9999)))
         });
-        println!("{name}, p99.99 of all rounds, ms: {}", pooled.join(", "));
+        let pooled = pooled.collect::<Vec<_>>().join(", ");
+        println!("{name}, p99.99 of all rounds, ms: {pooled}");
         if let Some(folder) = &args.svg {
             let file = folder.join(format!("storm-{name}.svg"));
             draw(&table.caption, ms(storm.window), all, &file)?;
@@ -329,7 +330,7 @@ fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Resul
         let longest = median(of(all, timer).map(|trips| trips.timeline[i]));
         (longest > 0.0).then_some((i as f64 - ms(BEFORE), longest))
     };
-    let curves = Timer::ALL.into_iter().rev().map(|timer| Curve {
+    let curves = Timer::all().iter().rev().map(|&timer| Curve {
         name: timer.name().to_owned(),
         ours: timer == Timer::Wheel,
         faint: false,
