@@ -334,7 +334,8 @@ pub(crate) struct Saturated {
     /// How many sleeps of `crowd` have one deadline, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [20_000])]
     crowd: Vec<u64>,
-    /// The peers, separated by commas: by default tokio_wheel, tokio, and tokio_alt if it was built.
+    /// The peers, separated by commas: by default tokio_wheel, tokio, and on worker threads tokio_alt
+    /// if it was built.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
 }
