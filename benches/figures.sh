@@ -45,7 +45,7 @@ RUSTFLAGS="--cfg tokio_unstable" \
     cargo build --release -p tokio-wheel-benches --bins --target-dir "$target/alt"
 
 part compare 22 compare --all --requirements --json "$out/compare.json" --svg "$out"
-part calm 14 sockets calm --rounds 24 --json "$out/calm.json"
+part calm 11 sockets calm --rounds 24 --json "$out/calm.json"
 part storm 9 sockets storm --rounds 8 --json "$out/storm.json" --svg "$out"
 part fire 3 compare fire --peer tokio_wheel,tokio,tokio_alt --json "$out/fire.json"
 part tasks 1 compare ops --workload schedule,schedule_limited,spawn --json "$out/tasks.json"

@@ -99,7 +99,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    report: report::Args,
+    report: report::Common,
     /// How many connections to open, as far as RLIMIT_NOFILE allows. All except 256 are silent.
     #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     connections: u64,

@@ -15,7 +15,7 @@ use crate::timer::Timer;
 
 /// The options of all scenes.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Common {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
@@ -148,7 +148,7 @@ impl Compare {
     }
 }
 
-impl Args {
+impl Common {
     /// Measures round by round. The closure measures the timers in the given order, and adds their
     /// runs to the tables.
     pub(crate) fn measure(

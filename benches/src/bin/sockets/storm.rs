@@ -82,7 +82,7 @@ const USUAL: Duration = Duration::from_secs(30);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    report: report::Args,
+    report: report::Common,
     /// The storms to measure: all by default.
     #[arg(long, value_delimiter = ',', value_parser = SCENES.map(|(name, ..)| name))]
     scene: Vec<String>,
