@@ -280,7 +280,7 @@ fn sum_up(
     let silence = ends.windows(2).map(|pair| pair[1] - pair[0]).max();
     let mut timeline = vec![0.0_f64; ((BEFORE + storm.window) / MS) as usize];
     for &(due, time) in round_trips.iter().filter(|&&(due, _)| due >= from - BEFORE) {
-        let longest = &mut timeline[((due - from + BEFORE) / MS) as usize];
+        let longest = &mut timeline[((due + BEFORE - from) / MS) as usize];
         *longest = longest.max(ms(time));
     }
     let within = round_trips.iter().filter(|&&(due, _)| due >= from);
