@@ -135,9 +135,7 @@ pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
         .worker_threads(workers.max(1))
         .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
         .enable_all();
-    if P::NAME == TokioAlt::NAME {
-        enable_alternative(&mut builder);
-    }
+    choose_timer::<P>(&mut builder);
     let runtime = builder.build().expect("cannot start a runtime");
     let entered = runtime.enter();
     P::install();
@@ -145,21 +143,24 @@ pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
     runtime
 }
 
-#[cfg(tokio_unstable)]
-fn enable_alternative(builder: &mut Builder) {
-    builder.enable_alt_timer();
-}
-
-#[cfg(not(tokio_unstable))]
-fn enable_alternative(_: &mut Builder) {
-    panic!("tokio's alternative timer needs a build with `tokio_unstable`");
-}
-
-/// Creates a runtime whose workers the kernel places, as on a server with other processes.
-pub fn unbound_runtime(workers: usize) -> Runtime {
+/// Creates a runtime for a peer whose workers the kernel places, as on a server with other
+/// processes.
+pub fn unbound_runtime_for<P: Peer>(workers: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
-    let builder = builder.worker_threads(workers).enable_all();
+    builder.worker_threads(workers).enable_all();
+    choose_timer::<P>(&mut builder);
     builder.build().expect("cannot start a runtime")
+}
+
+/// Chooses tokio's alternative timer for a multi-thread runtime if that is the peer. On a
+/// current-thread runtime, tokio ignores the choice.
+fn choose_timer<P: Peer>(builder: &mut Builder) {
+    if P::NAME == TokioAlt::NAME {
+        #[cfg(tokio_unstable)]
+        builder.enable_alt_timer();
+        #[cfg(not(tokio_unstable))]
+        panic!("tokio's alternative timer needs a build with `tokio_unstable`: {builder:?}");
+    }
 }
 
 /// Binds the calling thread to the `n`th of the cores that the process may use.

@@ -4,11 +4,11 @@
 //! cargo run --release -p tokio-wheel-benches --bin compare
 //! cargo run --release -p tokio-wheel-benches --bin compare -- --all --requirements
 //! cargo run --release -p tokio-wheel-benches --bin compare -- ops|fire|storm|lateness|saturated|memory|scheduled|wakeup
-//! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|saturated|calm
+//! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|calm
 //! ```
 //!
 //! `compare` prints what a program gains, and draws the plots. `sockets` measures whole servers in
-//! a storm, under saturation, and in the calm.
+//! a storm and in the calm. `benches/figures.sh` runs everything that the pages show.
 //!
 //! Use a quiet machine, and compare only figures of one run, because absolute times drift.
 
@@ -18,6 +18,7 @@ pub mod floor;
 pub mod lab;
 pub mod late;
 pub mod lateness;
+pub mod machine;
 pub mod peer;
 pub mod pending;
 pub mod plot;

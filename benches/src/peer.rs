@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::Context as _;
 use futures_lite::future::or;
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
@@ -190,18 +191,29 @@ impl PeerKind {
     }
 }
 
+/// How to get the build of a program that has [`TokioAlt`].
+pub const BUILD_ALTERNATIVE: &str = "\
+    tokio's alternative timer takes part if it was built before, because it needs tokio_unstable:\n\
+    RUSTFLAGS=\"--cfg tokio_unstable\" cargo build --release -p tokio-wheel-benches --target-dir target/alt";
+
 /// Returns the build of this program that has [`TokioAlt`], if it exists. The default build cannot
-/// have it, because it needs `tokio_unstable`. This command makes the other build:
-///
-/// ```text
-/// RUSTFLAGS="--cfg tokio_unstable" cargo build --release -p tokio-wheel-benches --target-dir target/alt
-/// ```
+/// have it. The other build has the same profile, because a debug build says nothing beside a
+/// release build.
 pub fn alternative() -> Option<PathBuf> {
     let this = env::current_exe().ok()?;
     if cfg!(tokio_unstable) {
         return Some(this);
     }
-    let target = this.parent()?.parent()?;
-    let other = target.join("alt/release").join(this.file_name()?);
+    let profile = this.parent()?;
+    let alternative = profile.parent()?.join("alt").join(profile.file_name()?);
+    let other = alternative.join(this.file_name()?);
     other.exists().then_some(other)
+}
+
+/// Returns the build of this program in which a peer can run.
+pub fn program_for(peer: &str) -> anyhow::Result<PathBuf> {
+    match peer {
+        TokioAlt::NAME => alternative().context(BUILD_ALTERNATIVE),
+        _ => Ok(env::current_exe()?),
+    }
 }

@@ -72,6 +72,10 @@ fn storms_close_the_silent_and_serve_the_active() {
 fn the_calm_comparison_runs() {
     let (printed, tables) = run("calm", &["--connections=300", "--capacity=1000"]);
     assert!(printed.contains("Fewer than six rounds"));
+    assert!(
+        printed.contains(", tokio 1."),
+        "the table names the machine"
+    );
     assert_eq!(tables.len(), 5);
     for table in &tables[..4] {
         let answered = figures(table, "requests/s");

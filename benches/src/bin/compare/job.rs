@@ -1,7 +1,7 @@
 //! Measures one timer in a process of its own. Several timers are global, keep their entries, or
 //! have threads of their own. So a workload in the same process would disturb the next one.
 
-use std::{env, fmt, mem, process::Command, time::Duration};
+use std::{fmt, mem, process::Command, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
@@ -13,7 +13,7 @@ use tokio_wheel_benches::{
     lab::WORKERS,
     late::Late,
     lateness,
-    peer::{Peer, PeerKind, TokioAlt, alternative},
+    peer::{Peer, PeerKind, program_for},
     pending::{self, Waiting},
     saturated::{self, Load, Scene},
     wakeup, with_peer, workload,
@@ -91,12 +91,10 @@ pub(crate) type Figures = Vec<(Row, f64)>;
 impl Job {
     /// Runs the job in a process of its own, and waits for that process.
     pub(crate) fn run_apart(&self) -> anyhow::Result<Figures> {
-        let program = match &*self.peer {
-            TokioAlt::NAME => alternative().context("there is no build with `tokio_unstable`")?,
-            _ => env::current_exe()?,
-        };
         let job = serde_json::to_string(self)?;
-        let output = Command::new(program).args(["one", &job]).output()?;
+        let output = Command::new(program_for(&self.peer)?)
+            .args(["one", &job])
+            .output()?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {error}", output.status);
         serde_json::from_slice(&output.stdout).context("the process has printed no figures")

@@ -100,6 +100,14 @@ fn compatible() -> Vec<PeerKind> {
     peers
 }
 
+/// Returns a job of a saturated runtime for each peer. A current-thread runtime has no alternative
+/// timer: tokio silently uses the other one.
+fn each_saturated(peers: &[PeerKind], load: Load) -> Turn {
+    let exists = |peer: &&PeerKind| load.workers > 0 || **peer != PeerKind::TokioAlt;
+    let peers: Vec<_> = peers.iter().filter(exists).copied().collect();
+    each(&peers, &Task::Saturated(load))
+}
+
 /// Returns a job for each peer.
 fn each(peers: &[PeerKind], task: &Task) -> Turn {
     let names = peers.iter().map(|peer| peer.name());
@@ -121,8 +129,8 @@ fn scenes() -> Vec<Turn> {
     [
         Task::Memory { sleeps: WAITING },
         Task::Lateness(lateness::Scene::Idle),
-        saturated(Scene::Service, two, 0),
-        saturated(Scene::Sleeps, one, 0),
+        Task::Saturated(saturated(Scene::Service, two, 0)),
+        Task::Saturated(saturated(Scene::Sleeps, one, 0)),
         firing(fire::Scene::Storm, FIRED),
     ]
     .map(|task| each(&usual(), &task))
@@ -156,28 +164,30 @@ fn all(most: u64, lasting: Duration) -> Vec<Turn> {
 /// the lateness of 30,000 and of 10,000 sleeps a second, and of a crowd.
 fn beside_idle() -> Vec<Turn> {
     let [one, two] = REQUIRED;
-    let mut tasks = vec![
+    let mut loads = vec![
         saturated(Scene::Sleeps, two, 0),
         saturated(Scene::Steady, two, 0),
     ];
     for ready in [one, two] {
         let beside = |idle| saturated(Scene::Sleeps, ready, idle);
-        tasks.extend([10_000, 300_000, 1_000_000].map(beside));
+        loads.extend([300_000, 1_000_000].map(beside));
     }
     for workers in [0, 2] {
-        tasks.push(saturated(Scene::Sustained, (workers, 200, 100), 10_000));
-        tasks.push(saturated(Scene::Crowd, (workers, 300, 100), 20_000));
+        loads.push(saturated(Scene::Sustained, (workers, 200, 100), 10_000));
+        loads.push(saturated(Scene::Crowd, (workers, 300, 100), 20_000));
     }
-    tasks.iter().map(|task| each(&compatible(), task)).collect()
+    let peers = compatible();
+    let turn = |load| each_saturated(&peers, load);
+    loads.into_iter().map(turn).collect()
 }
 
 /// Returns a short sample of a saturated runtime.
-fn saturated(scene: Scene, ready: Ready, count: u64) -> Task {
+fn saturated(scene: Scene, ready: Ready, count: u64) -> Load {
     let lasting = match scene {
         Scene::Sustained => SUSTAINED,
         _ => SHORT,
     };
-    Task::Saturated(load(scene, ready, count, lasting))
+    load(scene, ready, count, lasting)
 }
 
 /// Returns a load of tasks that wake themselves.
@@ -324,7 +334,8 @@ pub(crate) struct Saturated {
     /// How many sleeps of `crowd` have one deadline, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [20_000])]
     crowd: Vec<u64>,
-    /// The peers, separated by commas: by default tokio_wheel, tokio, and tokio_alt if it was built.
+    /// The peers, separated by commas: by default tokio_wheel, tokio, and on worker threads tokio_alt
+    /// if it was built.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
 }
@@ -353,8 +364,7 @@ impl Saturated {
                             channels: self.channels,
                             ..load(scene, (workers, tasks, length), count, lasting)
                         };
-                        let task = Task::Saturated(load);
-                        turns.push(each(or(&self.peer, &compatible), &task));
+                        turns.push(each_saturated(or(&self.peer, &compatible), load));
                     }
                 }
             }

@@ -4,7 +4,6 @@
 
 mod job;
 mod jobs;
-mod machine;
 mod plots;
 mod report;
 mod requirements;
@@ -20,13 +19,12 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio_wheel_benches::fire;
-
-use crate::{
-    job::Job,
-    machine::{Ticks, describe},
-    report::Measured,
+use tokio_wheel_benches::{
+    fire,
+    machine::{self, Ticks, describe},
 };
+
+use crate::{job::Job, report::Measured};
 
 /// Measures what a program gains on this machine if it moves from tokio::time to tokio-wheel, and
 /// prints the result on one screen. Takes about six minutes on two cores and 1 GB of memory; with

@@ -1,20 +1,18 @@
 //! Holds the measured figures, and prints every row of them. A row is one figure of every timer
 //! that has it.
 
-use std::{collections::BTreeMap, thread};
+use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
+    machine,
     peer::{Bare, Peer, Tokio, TokioWheel},
     stats::{Estimate, interval, median, number, print_table, range},
 };
 
-use crate::{
-    job::{FLOOR, Figures},
-    machine,
-};
+use crate::job::{FLOOR, Figures};
 
 /// The crate of this workspace, the timer that it replaces, and no timer.
 pub(crate) const OURS: &str = TokioWheel::NAME;
@@ -218,7 +216,7 @@ impl Measured {
     pub(crate) fn new(rounds: u32) -> Self {
         Self {
             machine: machine::name(),
-            cores: thread::available_parallelism().map_or(1, usize::from),
+            cores: machine::cores(),
             rounds,
             seconds: 0.0,
             busy: None,

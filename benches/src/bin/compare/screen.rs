@@ -6,13 +6,13 @@ use std::time::Duration;
 use indicatif::HumanDuration;
 use tokio_wheel_benches::{
     floor::PARTS,
-    peer::{Peer as _, TokioAlt},
+    machine::describe,
+    peer::{BUILD_ALTERNATIVE, Peer as _, TokioAlt},
     stats::{interval, number, print_table},
 };
 
 use crate::{
     job::{FLOOR, floor_row},
-    machine::describe,
     report::{BARE, Measured, OURS, RowName, Section, Series, TOKIO},
 };
 
@@ -136,6 +136,9 @@ pub(crate) fn print(measured: &Measured) {
          Medians; in parentheses the interval of 95%, of ratios within a round. not shown: it contains 1.\n\
          More: --all (every row), --requirements, --svg FOLDER (plots), --json FILE, --help."
     );
+    if !is_measured(TokioAlt::NAME) {
+        println!("{BUILD_ALTERNATIVE}");
+    }
 }
 
 /// Prints the machine, and whether it was quiet.

@@ -11,11 +11,11 @@
 //!
 //! The limits of a connection are set as users of each timer would set them:
 //!
-//! | limit   | tokio-wheel        | `tokio::time`              |
-//! |---------|--------------------|----------------------------|
-//! | head    | `WheelTimer`       | hyper-util's `TokioTimer`  |
-//! | request | `timeout`          | `timeout`                  |
-//! | idle    | `io::TimeoutStream`, any byte counts | [`Idle`], any byte counts |
+//! | limit   | tokio-wheel        | `tokio::time`, of either kind |
+//! |---------|--------------------|-------------------------------|
+//! | head    | `WheelTimer`       | hyper-util's `TokioTimer`     |
+//! | request | `timeout`          | `timeout`                     |
+//! | idle    | `io::TimeoutStream`, any byte counts | [`Idle`], any byte counts    |
 //!
 //! [`Idle`] is the simplest code that keeps an idle limit on `tokio::time`. With it, the figures
 //! compare tokio-wheel with the timer rather than with another crate.
@@ -51,7 +51,7 @@ use tokio::{
 use tokio_wheel_benches::{
     lab::Lab,
     late::Late,
-    peer::{Bare, Peer, Resets, Tokio, TokioWheel},
+    peer::{Bare, Peer, Resets, Tokio, TokioAlt, TokioWheel},
     process::{cpu_time, resident_bytes},
     workload::rpc,
 };
@@ -67,7 +67,7 @@ use crate::{
         Compare::{Difference, Percent},
         Figure, Table,
     },
-    timer::{Timer, WORKERS, with_timer},
+    timer::{Timer, WORKERS},
 };
 
 /// How long a handler may take, how long no byte may move, and how long the head of a request may
@@ -99,7 +99,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    report: report::Args,
+    report: report::Common,
     /// How many connections to open, as far as RLIMIT_NOFILE allows. All except 256 are silent.
     #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     connections: u64,
@@ -138,8 +138,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                     cell.turn(load, rate)?;
                 }
             }
-            for Cell { timer, rpc, .. } in &mut cells {
-                with_timer!(*timer, P => rpc.serve::<P>());
+            for cell in &mut cells {
+                cell.service_turn()?;
             }
         }
         for cell in cells {
@@ -165,6 +165,8 @@ struct Cell {
     busy: Clients,
     /// The process of the silent connections. They close when it ends.
     _silent: Child,
+    /// A process that makes requests to itself.
+    service: Child,
     bytes_per_connection: f64,
     loads: [Tally; LOADS],
     rpc: Tally,
@@ -191,7 +193,8 @@ impl Cell {
             server: address,
             connections: connections - BUSY,
         };
-        let (silent, ()) = Child::start(timer, &role)?;
+        let (silent, ()) = Child::start(Timer::None, &role)?;
+        let (service, ()) = Child::start(timer, &Role::CalmService)?;
         thread::sleep(SETTLE);
         let (_, after): Usage = server.ask(&())?;
         Ok(Self {
@@ -199,6 +202,7 @@ impl Cell {
             server,
             busy,
             _silent: silent,
+            service,
             bytes_per_connection: after.saturating_sub(before) as f64 / connections as f64,
             loads: Default::default(),
             rpc: Tally::default(),
@@ -229,6 +233,15 @@ impl Cell {
         tally.requests += trips.len() as u64;
         tally.time += time;
         tally.cpu += after - before;
+        Ok(())
+    }
+
+    /// Lets the service without sockets make requests for a turn.
+    fn service_turn(&mut self) -> anyhow::Result<()> {
+        let (time, cpu): (Duration, Duration) = self.service.ask(&())?;
+        self.rpc.requests += RPCS;
+        self.rpc.time += time;
+        self.rpc.cpu += cpu;
         Ok(())
     }
 
@@ -263,15 +276,6 @@ impl Cell {
 impl Tally {
     fn per_request(&self, time: Duration) -> f64 {
         time.as_nanos() as f64 / self.requests as f64
-    }
-
-    /// Makes a turn of the workload `rpc`, in which no system call hides the timer.
-    fn serve<P: Peer>(&mut self) {
-        let lab = Lab::quiet::<P>(WORKERS);
-        let cpu = cpu_time();
-        self.time += lab.run(rpc::<P>(RPCS));
-        self.cpu += cpu_time() - cpu;
-        self.requests += RPCS;
     }
 }
 
@@ -336,6 +340,19 @@ pub(crate) fn serve<L: Limits>(runtime: &Runtime) -> anyhow::Result<()> {
     loop {
         child::told::<()>()?;
         child::answer(&(cpu_time(), resident_bytes()))?;
+    }
+}
+
+/// For each line, makes a turn of the workload `rpc`, in which no system call hides the timer.
+/// Answers how long it took, and its CPU time.
+pub(crate) fn answer_itself<P: Peer>() -> anyhow::Result<()> {
+    child::answer(&())?;
+    loop {
+        child::told::<()>()?;
+        let lab = Lab::quiet::<P>(WORKERS);
+        let cpu = cpu_time();
+        let time = lab.run(rpc::<P>(RPCS));
+        child::answer(&(time, cpu_time() - cpu))?;
     }
 }
 
@@ -411,6 +428,18 @@ impl Limits for Tokio {
     }
 }
 
+impl Limits for TokioAlt {
+    type Stream = Idle;
+
+    fn head(builder: &mut http1::Builder) {
+        Tokio::head(builder);
+    }
+
+    fn idle(socket: TcpStream) -> Self::Stream {
+        Tokio::idle(socket)
+    }
+}
+
 impl Limits for Bare {
     type Stream = TcpStream;
 
@@ -425,8 +454,8 @@ impl Limits for Bare {
 pub(crate) struct Idle {
     socket: TcpStream,
     /// The sleep of the limit. The first operation that waits after bytes have moved postpones it.
-    /// So each wait reads the clock once. This is the cheapest way on tokio, because postponing a
-    /// deadline takes no lock.
+    /// So each wait reads the clock once. This is the cheapest way on `tokio::time`, because
+    /// postponing a deadline takes no lock. The alternative timer allocates another entry instead.
     sleep: Pin<Box<Sleep>>,
     moved: bool,
 }

@@ -2,15 +2,18 @@
 //! standard input, and they answer with lines on standard output.
 
 use std::{
-    env,
     io::{self, BufRead as _, BufReader, Write as _},
     process::{self, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Serialize, de::DeserializeOwned};
+use tokio_wheel_benches::peer::{Peer as _, program_for};
 
-use crate::{Role, timer::Timer};
+use crate::{
+    Role,
+    timer::{Timer, with_timer},
+};
 
 /// A process that is killed when this value is dropped.
 pub(crate) struct Child {
@@ -21,13 +24,14 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a process, and returns its first answer too.
+    /// Starts a process of the build that has the timer, and returns its first answer too.
     pub(crate) fn start<T: DeserializeOwned>(
         timer: Timer,
         role: &Role,
     ) -> anyhow::Result<(Self, T)> {
         let role = serde_json::to_string(&(timer, role))?;
-        let mut process = Command::new(env::current_exe()?)
+        let program = with_timer!(timer, P => program_for(P::NAME))?;
+        let mut process = Command::new(program)
             .args(["child", &role])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,5 +1,5 @@
-//! Measures a server over real sockets. tokio-wheel or `tokio::time` keeps its timeouts, or it has
-//! no timeouts.
+//! Measures a server over real sockets. tokio-wheel, `tokio::time` or tokio's alternative timer keeps
+//! its timeouts, or it has no timeouts.
 //!
 //! | command | the server | the question |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | [`calm`] | runs hyper with its usual limits, none of which expires | what do limits cost? |
 //!
 //! This process is the clients: one thread sends all requests ([`clients`]). Each timer has a fresh
-//! server process in each round. The order of the timers changes from round to round.
+//! server process in each round. The order of the timers changes from round to round. The server of
+//! tokio's alternative timer is a build of its own, all clients are this build.
 
 mod calm;
 mod child;
@@ -25,7 +26,8 @@ use tokio_wheel_benches::lab;
 
 use crate::timer::{Timer, WORKERS, with_timer};
 
-/// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, and without timeouts.
+/// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, on tokio's alternative
+/// timer, and without timeouts.
 #[derive(Parser)]
 #[command(name = "sockets", version)]
 enum Args {
@@ -48,6 +50,8 @@ enum Role {
         limits: u64,
     },
     CalmServer,
+    /// Answers requests of its own process.
+    CalmService,
     /// Keeps connections open that are silent after one request.
     Silent {
         server: SocketAddr,
@@ -57,10 +61,12 @@ enum Role {
 
 impl Role {
     fn play(self, timer: Timer) -> anyhow::Result<()> {
-        let runtime = lab::unbound_runtime(WORKERS);
         with_timer!(timer, P => match self {
-            Self::StormServer { limits } => storm::serve::<P>(&runtime, limits),
-            Self::CalmServer => calm::serve::<P>(&runtime),
+            Self::StormServer { limits } => {
+                storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
+            }
+            Self::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
+            Self::CalmService => calm::answer_itself::<P>(),
             Self::Silent { server, connections } => calm::be_silent(server, connections),
         })
     }

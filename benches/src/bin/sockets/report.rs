@@ -5,13 +5,17 @@ use std::{fs, iter, path::PathBuf};
 use anyhow::{Context as _, bail};
 use indicatif::ProgressIterator as _;
 use serde::Serialize;
-use tokio_wheel_benches::stats::{Estimate, in_round, number, print_table};
+use tokio_wheel_benches::{
+    machine::{self, Ticks},
+    peer::BUILD_ALTERNATIVE,
+    stats::{Estimate, in_round, number, print_table},
+};
 
 use crate::timer::Timer;
 
 /// The options of all scenes.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Common {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
@@ -24,7 +28,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
-    /// The series in the order of [`Timer::ALL`].
+    /// The series in the order of [`Timer::all`].
     series: Vec<Series>,
 }
 
@@ -67,22 +71,22 @@ const NOTE: &str = "Medians of the rounds. Behind them, of the same round: how m
      tokio.\nx: tokio::time's figure divided by tokio_wheel's. [The interval of 95%]. * excludes that they are \
      equal.\nFewer than six rounds give no interval: no difference is shown then.";
 
-/// Returns the pairs of timers to compare, as places in [`Timer::ALL`].
+/// Returns the pairs of timers to compare, as places in [`Timer::all`].
 fn pairs() -> impl Iterator<Item = (usize, usize)> {
-    let wheel = Timer::ALL.len() - 1;
+    let wheel = Timer::all().len() - 1;
     let over_none = (1..=wheel).map(|timer| (timer, 0));
     over_none.chain((1..wheel).map(move |other| (wheel, other)))
 }
 
 impl Table {
     pub(crate) fn new(caption: String) -> Self {
-        let none = |timer| Series {
+        let none = |&timer| Series {
             timer,
             runs: Vec::new(),
         };
         Self {
             caption,
-            series: Timer::ALL.map(none).into(),
+            series: Timer::all().iter().map(none).collect(),
         }
     }
 
@@ -100,7 +104,7 @@ impl Table {
                 let runs = self.series[timer].runs.iter();
                 runs.map(move |run| run[figure].2)
             };
-            let medians = (0..Timer::ALL.len()).map(|timer| {
+            let medians = (0..Timer::all().len()).map(|timer| {
                 let median = Estimate::of(values(timer).filter(|value| value.is_finite()));
                 median.map_or_else(String::new, |estimate| number(estimate.median))
             });
@@ -144,16 +148,23 @@ impl Compare {
     }
 }
 
-impl Args {
+impl Common {
     /// Measures round by round. The closure measures the timers in the given order, and adds their
     /// runs to the tables.
     pub(crate) fn measure(
         &self,
         mut round: impl FnMut(&[Timer]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        let before = Ticks::read();
         (0..self.rounds)
             .progress()
-            .try_for_each(|number| round(&in_round(Timer::ALL.into(), number)))
+            .try_for_each(|number| round(&in_round(Timer::all().into(), number)))?;
+        println!("Machine: {}, {} cores.", machine::name(), machine::cores());
+        if let Some(busy) = (before.zip(Ticks::read())).and_then(|(before, now)| now.since(before))
+        {
+            println!("{}", machine::describe(busy));
+        }
+        Ok(())
     }
 
     /// Prints the tables, and writes them into the file if there is one.
@@ -163,8 +174,8 @@ impl Args {
     ) -> anyhow::Result<()> {
         let tables: Vec<_> = tables.into_iter().collect();
         let short = |timer: Timer| format!("{timer:?}").to_lowercase();
-        let alone = Timer::ALL.iter().map(|timer| timer.name().to_owned());
-        let compared = pairs().map(|(one, other)| (Timer::ALL[one], Timer::ALL[other]));
+        let alone = Timer::all().iter().map(|timer| timer.name().to_owned());
+        let compared = pairs().map(|(one, other)| (Timer::all()[one], Timer::all()[other]));
         let compared = compared.map(|(one, other)| format!("{}, {}", short(one), short(other)));
         let head = iter::once(String::new()).chain(alone).chain(compared);
         let mut rows = vec![head.collect()];
@@ -174,6 +185,9 @@ impl Args {
         }
         print_table(&rows);
         println!("\n{NOTE}");
+        if !Timer::all().contains(&Timer::Alternative) {
+            println!("{BUILD_ALTERNATIVE}");
+        }
         if let Some(file) = &self.json {
             fs::write(file, serde_json::to_vec(&tables)?)
                 .with_context(|| format!("cannot write {}", file.display()))?;

@@ -82,7 +82,7 @@ const USUAL: Duration = Duration::from_secs(30);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    report: report::Args,
+    report: report::Common,
     /// The storms to measure: all by default.
     #[arg(long, value_delimiter = ',', value_parser = SCENES.map(|(name, ..)| name))]
     scene: Vec<String>,
@@ -207,12 +207,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.report
         .finish(storms.iter().map(|(_, _, table, _)| table))?;
     for (name, storm, table, all) in &storms {
-        let pooled = Timer::ALL.map(|timer| {
+        let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
             of(all, timer).for_each(|trips| pooled += trips.window.clone());
             format!("{} {}", timer.name(), number(pooled.ms(0.9999)))
         });
-        println!("{name}, p99.99 of all rounds, ms: {}", pooled.join(", "));
+        let pooled = pooled.collect::<Vec<_>>().join(", ");
+        println!("{name}, p99.99 of all rounds, ms: {pooled}");
         if let Some(folder) = &args.svg {
             let file = folder.join(format!("storm-{name}.svg"));
             draw(&table.caption, ms(storm.window), all, &file)?;
@@ -279,7 +280,7 @@ fn sum_up(
     let silence = ends.windows(2).map(|pair| pair[1] - pair[0]).max();
     let mut timeline = vec![0.0_f64; ((BEFORE + storm.window) / MS) as usize];
     for &(due, time) in round_trips.iter().filter(|&&(due, _)| due >= from - BEFORE) {
-        let longest = &mut timeline[((due - from + BEFORE) / MS) as usize];
+        let longest = &mut timeline[((due + BEFORE - from) / MS) as usize];
         *longest = longest.max(ms(time));
     }
     let within = round_trips.iter().filter(|&&(due, _)| due >= from);
@@ -329,7 +330,7 @@ fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Resul
         let longest = median(of(all, timer).map(|trips| trips.timeline[i]));
         (longest > 0.0).then_some((i as f64 - ms(BEFORE), longest))
     };
-    let curves = Timer::ALL.into_iter().rev().map(|timer| Curve {
+    let curves = Timer::all().iter().rev().map(|&timer| Curve {
         name: timer.name().to_owned(),
         ours: timer == Timer::Wheel,
         faint: false,

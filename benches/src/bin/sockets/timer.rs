@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
@@ -11,7 +11,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
-use tokio_wheel_benches::peer::Peer;
+use tokio_wheel_benches::{
+    peer::{Peer, TokioAlt, alternative},
+    plot,
+};
 
 use crate::net;
 
@@ -19,26 +22,36 @@ use crate::net;
 pub(crate) const WORKERS: usize = 2;
 
 /// The timers that keep a server's limits. A further timer needs a variant, a place in
-/// [`ALL`](Self::ALL), a name and a peer. The tables, the rounds and the plots follow.
+/// [`all`](Self::all), a name and a peer. The tables, the rounds and the plots follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
     /// No limits.
     None,
     Tokio,
+    /// tokio's alternative timer, in a build of its own.
+    Alternative,
     Wheel,
 }
 
 impl Timer {
-    /// All timers, in the order of the tables. The tables compare each timer with the first, and
-    /// the last timer with each other.
-    pub(crate) const ALL: [Self; 3] = [Self::None, Self::Tokio, Self::Wheel];
+    /// Returns the timers that exist here, in the order of the tables. The tables compare each timer
+    /// with the first, and the last timer with each other.
+    pub(crate) fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Timer>> = LazyLock::new(|| {
+            let mut all = vec![Timer::None, Timer::Tokio, Timer::Alternative, Timer::Wheel];
+            all.retain(|&timer| timer != Timer::Alternative || alternative().is_some());
+            all
+        });
+        &ALL
+    }
 
     /// Returns the name in tables and plots.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "no limits",
             Self::Tokio => "tokio::time",
+            Self::Alternative => plot::title(TokioAlt::NAME),
             Self::Wheel => "tokio_wheel",
         }
     }
@@ -48,7 +61,7 @@ impl Timer {
 macro_rules! with_timer {
     ($timer:expr, $P:ident => $body:expr) => {
         $crate::timer::with_timer!(@arms $timer, $P, $body;
-            None Bare, Tokio Tokio, Wheel TokioWheel)
+            None Bare, Tokio Tokio, Alternative TokioAlt, Wheel TokioWheel)
     };
     (@arms $timer:expr, $P:ident, $body:expr; $($timers:ident $peer:ident),+) => {
         match $timer {

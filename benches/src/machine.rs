@@ -3,7 +3,8 @@
 use std::{fs, thread, time::Duration};
 
 use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, process::Process};
-use tokio_wheel_benches::lab;
+
+use crate::lab;
 
 /// The share of the cores' time that other programs and the host of a virtual machine may take before
 /// the figures suffer.
@@ -12,21 +13,35 @@ const QUIET: f64 = 0.05;
 /// How long to observe the machine before the first job.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Returns the name of the processor and of the kernel.
-pub(crate) fn name() -> String {
+/// Returns the names of the processor and the kernel, and the version of tokio.
+pub fn name() -> String {
     let info = CpuInfo::current().ok();
     let model = info.as_ref().and_then(|info| info.model_name(0));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!(
-        "{}, Linux {}",
+        "{}, Linux {}, tokio {}",
         model.unwrap_or("unknown processor"),
-        kernel.trim()
+        kernel.trim(),
+        tokio(),
     )
+}
+
+/// Returns the version of tokio that Cargo has locked for this build.
+fn tokio() -> &'static str {
+    let lock = include_str!("../../Cargo.lock");
+    let package = lock.split_once("name = \"tokio\"\nversion = \"");
+    let version = package.and_then(|(_, rest)| rest.split_once('"'));
+    version.expect("tokio is a dependency").0
+}
+
+/// Returns how many cores this process may use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Counts of ticks, over the cores that this process may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     total: u64,
     /// The ticks in which a process ran, or in which the host ran something else.
     used: u64,
@@ -36,7 +51,7 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     /// Reads the counts. Returns `None` where Linux's `/proc` is missing.
-    pub(crate) fn read() -> Option<Self> {
+    pub fn read() -> Option<Self> {
         let own = Process::myself().ok()?.stat().ok()?;
         let children = own.cutime.max(0) + own.cstime.max(0);
         let mut ticks = Self {
@@ -55,7 +70,7 @@ impl Ticks {
 
     /// Returns the share of the time that others took since an earlier reading, or `None` if no tick
     /// has passed.
-    pub(crate) fn since(self, before: Self) -> Option<f64> {
+    pub fn since(self, before: Self) -> Option<f64> {
         let total = self.total.saturating_sub(before.total);
         let own = self.own.saturating_sub(before.own);
         let used = self.used.saturating_sub(before.used);
@@ -64,14 +79,14 @@ impl Ticks {
 }
 
 /// Returns how busy other programs are before the first job.
-pub(crate) fn look() -> Option<f64> {
+pub fn look() -> Option<f64> {
     let before = Ticks::read()?;
     thread::sleep(LOOK);
     Ticks::read()?.since(before)
 }
 
 /// Says whether a machine is quiet on which others take this share of the cores' time.
-pub(crate) fn describe(busy: f64) -> String {
+pub fn describe(busy: f64) -> String {
     let took = format!(
         "other processes and the host took {:.0}% of the cores' time",
         busy * 100.0
