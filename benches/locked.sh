@@ -16,9 +16,9 @@ valgrind --tool=callgrind --dump-instr=yes --compress-pos=no --compress-strings=
     --callgrind-out-file="$out/calls" \
     "$program" count "$1" "$2" "${3:-solo}" "$iters" >"$out/log" 2>&1
 objdump -d --demangle "$program" >"$out/code"
-awk -v iters="$iters" '
+awk -v iters="$iters" -v program="/${program##*/}" '
     FNR == 1 { file++ }
-    file == 1 && /^ob=/ { ours = index($0, "/scaling") }
+    file == 1 && /^ob=/ { ours = index($0, program) }
     # The line after `calls=` counts the instructions of the callee.
     file == 1 && /^calls=/ { getline; next }
     file == 1 && ours && /^0x/ { times[substr($1, 3)] += $NF }

@@ -1,7 +1,7 @@
 //! Measures the figures of `docs/scaling.md` that `compare` does not measure.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved
+//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|model
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
@@ -10,6 +10,7 @@
 
 use std::{
     future::Future,
+    path::{Path, PathBuf},
     pin::Pin,
     sync::{Barrier, Mutex, mpsc},
     task::{Context, Waker},
@@ -23,8 +24,11 @@ use tokio_wheel::{Builder, Sleep, Timer};
 use tokio_wheel_benches::{
     cell::cells,
     lab::{WORKERS, is_pending, on_workers, runtime},
+    model::{OPERATIONS, Operation, Processor},
     peer::{Peer, Tokio, TokioWheel},
     pending::{BLOCK, Block, block},
+    plot::{Axis, Chart, Curve, Mark, title},
+    stats::{number, print_table},
 };
 
 /// A server's usual limit for a request.
@@ -41,6 +45,12 @@ enum Experiment {
     /// Sleeps that are registered on one worker, then polled again and dropped on this worker or
     /// another.
     Moved,
+    /// The cost of operations on up to 128 cores, which a model predicts.
+    Model {
+        /// Draws the cost of churn into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
     /// Runs operations of a cell of `compare ops`, for a tool that counts instructions.
     Count {
         workload: String,
@@ -52,12 +62,20 @@ enum Experiment {
     },
 }
 
-fn main() {
+fn main() -> anyhow::Result<()> {
     match Experiment::parse() {
         Experiment::Shared => shared(),
         Experiment::Moved => {
             moved::<TokioWheel>();
             moved::<Tokio>();
+        }
+        Experiment::Model { svg } => {
+            for processor in [Processor::epyc(), Processor::xeon()] {
+                print_model(&processor);
+            }
+            if let Some(file) = svg {
+                draw_model(&Processor::epyc(), &file)?;
+            }
         }
         Experiment::Count {
             workload,
@@ -70,6 +88,7 @@ fn main() {
             cell.expect("no such cell").run(iters);
         }
     }
+    Ok(())
 }
 
 fn shared() {
@@ -220,4 +239,86 @@ fn mean(times: &[Duration], iters: u64) -> f64 {
 fn print(name: &str, sample: impl Fn() -> f64) {
     let least = (0..ROUNDS).map(|_| sample()).fold(f64::INFINITY, f64::min);
     println!("{name:36} {least:8.1} ns");
+}
+
+/// The columns of the model.
+const PREDICTED: [usize; 7] = [1, 2, 8, 16, 24, 64, 128];
+
+/// The microseconds for which a worker does other work between two timeouts.
+const WORK: [u32; 3] = [2, 5, 20];
+
+/// The share of a worker's time from which on the timer matters.
+const MATTERS: f64 = 0.1;
+
+fn print_model(processor: &Processor) {
+    println!("\n== {}", processor.name);
+    let row = |name: &str, cell: &dyn Fn(usize) -> String| {
+        let cells = PREDICTED.map(cell);
+        [name.to_owned()]
+            .into_iter()
+            .chain(cells)
+            .collect::<Vec<_>>()
+    };
+    let mut rows = vec![row("workers", &|workers| workers.to_string())];
+    rows.push(vec![
+        "They do nothing else: ns of an operation (millions a second, of all workers)".to_owned(),
+    ]);
+    for one in &OPERATIONS {
+        let name = format!("  {} {}", one.workload, one.timer);
+        rows.push(row(&name, &|workers| {
+            let ns = one.cost(one.alone, 0.0, workers, processor);
+            format!("{} ({})", number(ns), number(workers as f64 * 1e3 / ns))
+        }));
+    }
+    for work in WORK {
+        rows.push(vec![format!(
+            "churn after every {work} us of other work: % of a worker's time (10% from so many workers on)"
+        )]);
+        for one in OPERATIONS.iter().filter(|one| one.workload == "churn") {
+            let share = |workers| share(one, f64::from(work) * 1e3, workers, processor);
+            let from = (1..=128).find(|&workers| share(workers) > MATTERS);
+            let from = from.map_or_else(|| "never".to_owned(), |workers| workers.to_string());
+            let name = format!("  {} ({from})", one.timer);
+            rows.push(row(&name, &|workers| number(share(workers) * 100.0)));
+        }
+    }
+    print_table(&rows);
+}
+
+/// Returns the share of a worker's time that an operation takes, if the worker does other work for
+/// `work` ns between two operations.
+fn share(one: &Operation, work: f64, workers: usize, processor: &Processor) -> f64 {
+    let cost = one.cost(one.alone, work, workers, processor);
+    cost / (cost + work)
+}
+
+fn draw_model(processor: &Processor, file: &Path) -> anyhow::Result<()> {
+    let curve = |one: &Operation, work: f64| Curve {
+        name: match work {
+            5_000.0 => title(one.timer).to_owned(),
+            _ => format!("{}, 20 us", title(one.timer)),
+        },
+        faint: work > 5_000.0,
+        ours: one.timer == TokioWheel::NAME,
+        points: (1..=128)
+            .map(|n| (n as f64, one.cost(one.alone, work, n, processor)))
+            .collect(),
+    };
+    let churn = || OPERATIONS.iter().filter(|one| one.workload == "churn");
+    let shared = churn().filter(|one| one.ceiling(2, processor).is_finite());
+    let curves: Vec<_> = (churn().map(|one| curve(one, 5_000.0)))
+        .chain(shared.map(|one| curve(one, 20_000.0)))
+        .collect();
+    let marks = (0..8).map(|power| 1 << power);
+    let marks = marks.map(|workers: i32| (f64::from(workers), workers.to_string()));
+    Chart {
+        caption: "Churn after every 5 us of other work: flat if more workers cost nothing",
+        note: "Lower is better. Pale: after every 20 us. A model predicts this, it is not measured.",
+        source: &format!("scaling -- model, for {}", processor.name),
+        x: Axis::logarithmic("worker threads, each on a core", (1.0, 128.0), marks.collect()),
+        y: Axis::decades("ns per operation (logarithmic)", (50.0, 2e5), |ns| ns.to_string()),
+        mark: Mark::Line,
+        curves: &curves,
+    }
+    .draw(file)
 }

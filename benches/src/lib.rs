@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin compare
 //! cargo run --release -p tokio-wheel-benches --bin compare -- --all --requirements
-//! cargo run --release -p tokio-wheel-benches --bin compare -- ops|fire|storm|lateness|saturated|memory|scheduled|wakeup
+//! cargo run --release -p tokio-wheel-benches --bin compare -- ops|fire|storm|lateness|saturated|memory|scheduled|wakeup|cores
 //! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|calm
 //! ```
 //!
@@ -19,6 +19,7 @@ pub mod lab;
 pub mod late;
 pub mod lateness;
 pub mod machine;
+pub mod model;
 pub mod peer;
 pub mod pending;
 pub mod plot;

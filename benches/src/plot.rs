@@ -1,9 +1,9 @@
 //! Draws plots for light and dark pages. A plot has no background, and its colors differ from both
 //! white and black.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use plotters::{
     coord::{
         Shift,
@@ -47,17 +47,21 @@ fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
     Some((title, *color))
 }
 
-const WIDTH: u32 = 860;
+const WIDTH: u32 = 900;
 
 /// The part of the width that the legend takes.
-const LEGEND: u32 = 190;
+const LEGEND: u32 = 240;
 
 /// The height of the chart.
 const HEIGHT: u32 = 440;
 
-/// The height of the caption with its note, and of an entry of the legend.
-const HEAD: u32 = 58;
+/// The size of a plot.
+const SIZE: (u32, u32) = (WIDTH, HEAD + HEIGHT + FOOT);
+
+/// The height of the caption with its note, of an entry of the legend, and of the last line.
+const HEAD: u32 = 60;
 const ENTRY: u32 = 22;
+const FOOT: u32 = 24;
 
 /// The number of places on an axis, more than it has pixels.
 const END: i32 = 10_000;
@@ -154,6 +158,8 @@ pub struct Chart<'a> {
     pub caption: &'a str,
     /// What a reader must know to read the plot.
     pub note: &'a str,
+    /// The command and the machine.
+    pub source: &'a str,
     /// The axis from left to right.
     pub x: Axis,
     /// The axis from the bottom to the top.
@@ -170,16 +176,29 @@ impl Chart<'_> {
         if self.curves.is_empty() {
             return Ok(());
         }
-        let root = SVGBackend::new(path, (WIDTH, HEAD + HEIGHT)).into_drawing_area();
+        let mut svg = String::new();
+        self.draw_on(&SVGBackend::with_string(&mut svg, SIZE).into_drawing_area())?;
+        // A reader who cannot see the plot hears the caption and the note.
+        let about = format!(
+            " role=\"img\">\n<title>{}</title>\n<desc>{} {}</desc>",
+            self.caption, self.note, self.source
+        );
+        fs::write(path, svg.replacen('>', &about, 1))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn draw_on(&self, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
         let (head, body) = root.split_vertically(HEAD);
-        head.draw(&Text::new(self.caption, (12, 12), text(19)))?;
-        head.draw(&Text::new(self.note, (12, 37), text(15)))?;
+        head.draw(&Text::new(self.caption, (12, 12), text(20)))?;
+        head.draw(&Text::new(self.note, (12, 37), text(16)))?;
+        let (body, foot) = body.split_vertically(HEIGHT);
+        foot.draw(&Text::new(self.source, (12, 2), text(14)))?;
         let (area, legend) = body.split_horizontally(WIDTH - LEGEND);
         let mut chart = ChartBuilder::on(&area)
             .margin(12)
             .margin_right(28)
             .x_label_area_size(48)
-            .y_label_area_size(60)
+            .y_label_area_size(78)
             .build_cartesian_2d(self.x.coordinates(), self.y.coordinates())?;
         chart
             .configure_mesh()
@@ -189,7 +208,7 @@ impl Chart<'_> {
             .y_labels(self.y.marks.len())
             .x_label_formatter(&|&place| self.x.name(place))
             .y_label_formatter(&|&place| self.y.name(place))
-            .label_style(text(14))
+            .label_style(text(15))
             .axis_style(GREY)
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
@@ -219,7 +238,7 @@ impl Chart<'_> {
             if self.mark == Mark::DottedLine {
                 area.draw(&Circle::new((12, y), curve.size(), curve.dot()))?;
             }
-            area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(15)))?;
+            area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(16)))?;
         }
         Ok(())
     }

@@ -19,7 +19,10 @@ use tokio_wheel_benches::{
     wakeup, with_peer, workload,
 };
 
-use crate::report::{Row, RowName, Section};
+use crate::{
+    cores,
+    report::{Row, RowName, Section},
+};
 
 /// How many sleeps fire, spread over a second or at once.
 pub(crate) const FIRED: u64 = 200_000;
@@ -77,6 +80,8 @@ pub(crate) enum Task {
     Lateness(lateness::Scene),
     /// How late timers are beside tasks that are always ready.
     Saturated(Load),
+    /// How the cost of an operation grows with the number of cores.
+    Cores(cores::Sample),
 }
 
 impl fmt::Debug for Job {
@@ -173,6 +178,7 @@ impl Job {
                 rows(Section::Lateness, scene.title(), &figures)
             }
             Task::Saturated(load) => saturated(peer()?, load),
+            Task::Cores(ref sample) => sample.take(&self.peer)?,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! The program prints its answer on one screen. A subcommand measures a part and prints every row
 //! of it.
 
+mod cores;
 mod job;
 mod jobs;
 mod plots;
@@ -101,6 +102,9 @@ enum Command {
     /// Measures the CPU time of a driver's wake-up that fires one timer, for several numbers of
     /// shards.
     Wakeup(Common),
+    /// Measures churn and reset on 1, 2, 4 and so on up to all cores, in less than five minutes, and
+    /// prints them beside the model of docs/scaling.md.
+    Cores(Common),
     /// Prints and draws the figures of an earlier run.
     Plot {
         /// A file that `--json` has written.
@@ -138,6 +142,12 @@ fn main() -> anyhow::Result<()> {
         Command::Scheduled(part) => (part.own.scheduled(), part.common),
         Command::Saturated(part) => (part.own.turns()?, part.common),
         Command::Wakeup(common) => (jobs::wakeups(), common),
+        Command::Cores(common) => {
+            let measured = run(&jobs::in_rounds(common.rounds, |_| cores::turns()), &common)?;
+            screen::print_machine(&measured);
+            cores::print(&measured);
+            return finish(&measured, common.svg);
+        }
         Command::Plot { file, svg, tables } => {
             let context = || format!("cannot read {}", file.display());
             let json = fs::read(&file).with_context(context)?;

@@ -26,9 +26,9 @@ const CURVES: [(&str, bool, &str); 7] = [
     ("async_io", true, ""),
 ];
 
-/// Explains the states.
+/// Explains what to see, and the states.
 const STATES: &str =
-    "armed: an earlier timer is pending, the normal state of a server. unarmed: none is.";
+    "Lower is better. armed: an earlier timer is pending, as on a server. unarmed: none is.";
 
 /// Draws all plots into a folder.
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
@@ -52,7 +52,8 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
     let marks = marks.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
     lines(
         path,
-        "Churn on each of two threads, beside pending sleeps",
+        "Churn on each of two threads: flat if pending sleeps cost nothing",
+        measured,
         Axis::logarithmic("pending sleeps (logarithmic)", (1.0, 1e7), marks.into()),
         &curves,
     )
@@ -72,7 +73,8 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
     let marks = [1.0, 2.0, 4.0, 8.0].map(|threads| (threads, threads.to_string()));
     lines(
         path,
-        "Churn: time of a core per operation, by threads",
+        "Churn on 1 to 8 workers: flat if more workers cost nothing",
+        measured,
         Axis::logarithmic(
             &format!("worker threads, on {} cores", measured.cores),
             (1.0, 8.0),
@@ -83,7 +85,7 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
 }
 
 /// Draws the cost of churn over a logarithmic axis.
-fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
+fn lines(path: &Path, caption: &str, measured: &Measured, x: Axis, curves: &[Curve]) -> Result<()> {
     let ys = || (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(_, y)| y));
     let low = ys().fold(f64::INFINITY, f64::min);
     let high = ys().fold(0.0, f64::max);
@@ -91,6 +93,10 @@ fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
     Chart {
         caption,
         note: STATES,
+        source: &format!(
+            "compare --all, medians of {} rounds on {}, {} cores",
+            measured.rounds, measured.machine, measured.cores
+        ),
         x,
         y: Axis::decades("ns per operation (logarithmic)", (low, high), count),
         mark: Mark::DottedLine,

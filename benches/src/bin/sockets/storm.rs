@@ -344,6 +344,7 @@ fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Resul
     Chart {
         caption,
         note: "A lower curve is better. A gap means that no round trip began then.",
+        source: "sockets -- storm --svg FOLDER",
         x: Axis::linear(
             "ms after the storm begins, when a round trip was scheduled",
             (-ms(BEFORE), window),

@@ -1,0 +1,249 @@
+//! Predicts the cost of an operation on machines that have more cores than ours.
+//!
+//! The model has two parts. A line that another core has written takes the transfer time between
+//! the two cores, which others have published ([`Processor`]). A lock, and a counter that all
+//! workers share, serve one worker at a time, so workers queue for them ([`Operation::cost`]).
+//!
+//! All assumptions are in this file. No constant was fitted to a measurement on several cores:
+//!
+//! * Each worker repeats the same cycle: work of its own, then one operation.
+//! * Every worker is equally likely to have used a shared line last. In fact a core uses a line
+//!   several times before it loses it, so a lock that is mostly free is faster than here.
+//! * Under a lock, only the transfers that wait for one another count. Plain reads of lines that
+//!   others write do not count.
+//! * A waiting worker spins. In fact it soon sleeps, and waking it takes microseconds, so a lock
+//!   that is in use nearly all the time is slower than here.
+//! * Service times are exponential, as in each exact mean value analysis. The ceiling does not
+//!   depend on that.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use crossbeam_utils::CachePadded;
+
+use crate::{
+    lab::stay_on_core,
+    peer::{Peer, Pingora, Tokio, TokioAlt, TokioWheel},
+};
+
+/// An operation of a timer, and how it uses lines that all workers share.
+pub struct Operation {
+    pub timer: &'static str,
+    pub workload: &'static str,
+    /// The ns of the operation on one worker, measured on an AMD EPYC (`docs/figures.md`).
+    pub alone: f64,
+    /// How often the operation changes the reference count of the runtime's handle.
+    counts: f64,
+    /// For each time that the operation takes the one lock, the transfers that wait for one
+    /// another.
+    locks: &'static [f64],
+}
+
+/// What `benches/locked.sh` counts, with the lines under the lock from the source of tokio 1.54.
+///
+/// Registering transfers the lock, the slot, and the entry that is first in the slot, one after the
+/// other. Deregistering transfers the lock, and then the slot and the neighbors at the same time.
+pub const OPERATIONS: [Operation; 7] = [
+    operation(TokioWheel::NAME, "churn", 62.0, 0.0, &[]),
+    operation(Tokio::NAME, "churn", 102.0, 4.0, &[3.0, 2.0]),
+    operation(TokioAlt::NAME, "churn", 208.0, 4.0, &[]),
+    operation(Pingora::NAME, "churn", 121.0, 0.0, &[]),
+    operation(TokioWheel::NAME, "reset", 39.0, 0.0, &[]),
+    operation(Tokio::NAME, "reset", 46.0, 2.0, &[]),
+    operation(TokioAlt::NAME, "reset", 174.0, 2.0, &[]),
+];
+
+/// The ns under the lock without a transfer: 90 of the 800 instructions of tokio's `churn`, with a
+/// locked instruction.
+const UNDER_LOCK: f64 = 15.0;
+
+/// The ns of a locked instruction without a transfer.
+const LOCKED: f64 = 2.0;
+
+const fn operation(
+    timer: &'static str,
+    workload: &'static str,
+    alone: f64,
+    counts: f64,
+    locks: &'static [f64],
+) -> Operation {
+    Operation {
+        timer,
+        workload,
+        alone,
+        counts,
+        locks,
+    }
+}
+
+impl Operation {
+    /// Finds an operation.
+    pub fn find(timer: &str, workload: &str) -> Option<&'static Self> {
+        OPERATIONS
+            .iter()
+            .find(|one| (one.timer, one.workload) == (timer, workload))
+    }
+
+    /// Returns the ns of an operation on each of so many workers, with the time that it waits for
+    /// other workers. `alone` is its cost on one worker, and `work` the ns between two operations.
+    pub fn cost(&self, alone: f64, work: f64, workers: usize, processor: &Processor) -> f64 {
+        let local: f64 = self.demands(0.0).iter().sum();
+        let think = work + alone - local;
+        cycle(workers, think, self.demands(processor.transfer(workers))) - work
+    }
+
+    /// Returns how many operations per second all workers together can never exceed.
+    pub fn ceiling(&self, workers: usize, processor: &Processor) -> f64 {
+        let demands = self.demands(processor.transfer(workers));
+        1e9 / demands[0].max(demands[1])
+    }
+
+    /// Returns the ns for which an operation occupies the lock and the count.
+    fn demands(&self, transfer: f64) -> [f64; 2] {
+        let locks = self.locks.iter().map(|lines| UNDER_LOCK + lines * transfer);
+        [locks.sum(), self.counts * (LOCKED + transfer)]
+    }
+}
+
+/// Returns the ns of a cycle of each worker, by exact mean value analysis: a worker that comes to a
+/// station finds the queue that is there with one worker less.
+fn cycle(workers: usize, think: f64, demands: [f64; 2]) -> f64 {
+    let mut queues = [0.0; 2];
+    let mut cycle = 0.0;
+    for n in 1..=workers {
+        let times = [0, 1].map(|station: usize| demands[station] * (1.0 + queues[station]));
+        cycle = think + times[0] + times[1];
+        queues = times.map(|time| n as f64 * time / cycle);
+    }
+    cycle
+}
+
+/// The times in which a line moves from one core to another.
+pub struct Processor {
+    pub name: &'static str,
+    /// The ns from the first core to each other core, in the order in which workers use the cores.
+    transfers: Vec<f64>,
+}
+
+impl Processor {
+    /// Two AMD EPYC of the fourth generation with 64 cores each, of which eight share an L3 cache.
+    /// The times are from <https://github.com/nviennot/core-to-core-latency/issues/132>, which
+    /// measured two EPYC 9274F: half the time of a round trip.
+    pub fn epyc() -> Self {
+        Self::new(
+            "2 x AMD EPYC, 64 cores each",
+            &[(7, 23.0), (56, 100.0), (64, 196.0)],
+        )
+    }
+
+    /// Two Intel Xeon Platinum 8375C with 32 cores each. The times are from
+    /// <https://github.com/nviennot/core-to-core-latency>. More workers than 64 are as far away as
+    /// the second socket.
+    pub fn xeon() -> Self {
+        Self::new("2 x Intel Xeon, 32 cores each", &[(31, 51.0), (96, 108.0)])
+    }
+
+    fn new(name: &'static str, groups: &[(usize, f64)]) -> Self {
+        let times = groups.iter().flat_map(|&(cores, time)| vec![time; cores]);
+        Self::measured(name, times.collect())
+    }
+
+    /// Creates a processor from the ns between the first core and each other core.
+    pub fn measured(name: &'static str, transfers: Vec<f64>) -> Self {
+        Self { name, transfers }
+    }
+
+    /// Returns the mean ns until a worker has a line that any of so many workers has used last. A
+    /// worker that has used the line itself does not wait.
+    pub fn transfer(&self, workers: usize) -> f64 {
+        let others = self.transfers.iter().take(workers - 1);
+        others.sum::<f64>() / workers as f64
+    }
+}
+
+/// Measures the ns in which a line moves from one core to another: half of a round trip.
+pub fn measure_transfer(from: usize, to: usize) -> f64 {
+    const ROUND_TRIPS: u64 = 5_000;
+    let (line, start) = (CachePadded::new(AtomicU64::new(0)), Barrier::new(2));
+    // Each thread waits for numbers of its own parity, and answers with the next number.
+    let play = |core, parity| {
+        stay_on_core(core);
+        start.wait();
+        let begin = Instant::now();
+        for trip in 0..ROUND_TRIPS {
+            let (mine, next) = (2 * trip + parity, 2 * trip + parity + 1);
+            while line
+                .compare_exchange_weak(mine, next, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                std::hint::spin_loop();
+            }
+        }
+        begin.elapsed()
+    };
+    let elapsed = thread::scope(|scope| {
+        let other = scope.spawn(|| play(to, 1));
+        let elapsed = scope.spawn(|| play(from, 0)).join();
+        other.join().and(elapsed).expect("no panic")
+    });
+    elapsed.as_nanos() as f64 / (2 * ROUND_TRIPS) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_worker_pays_the_uncontended_cost() {
+        for one in &OPERATIONS {
+            for work in [0.0, 5_000.0] {
+                let cost = one.cost(one.alone, work, 1, &Processor::epyc());
+                assert!((cost - one.alone).abs() < 1e-6, "{}: {cost}", one.timer);
+            }
+        }
+    }
+
+    #[test]
+    fn workers_that_share_nothing_do_not_wait() {
+        let wheel = Operation::find(TokioWheel::NAME, "churn").expect("listed");
+        assert_eq!(wheel.cost(62.0, 0.0, 128, &Processor::epyc()), 62.0);
+    }
+
+    /// Two stations with two workers that do nothing else, compared with the solution by hand: each
+    /// station has either both workers, one, or none, with the same probability.
+    #[test]
+    fn a_cycle_is_that_of_the_closed_network() {
+        assert_eq!(cycle(2, 0.0, [30.0, 30.0]), 90.0);
+    }
+
+    #[test]
+    fn a_lock_serves_at_most_one_worker_at_a_time() {
+        for processor in [Processor::epyc(), Processor::xeon()] {
+            for one in OPERATIONS.iter().filter(|one| one.counts > 0.0) {
+                let mut last = 0.0;
+                for workers in [1, 2, 8, 16, 24, 64, 128] {
+                    for work in [0.0, 2_000.0, 20_000.0] {
+                        let cost = one.cost(one.alone, work, workers, &processor);
+                        let rate = workers as f64 * 1e9 / (cost + work);
+                        assert!(
+                            rate <= one.ceiling(workers, &processor),
+                            "{workers}: {rate}"
+                        );
+                    }
+                    let cost = one.cost(one.alone, 0.0, workers, &processor);
+                    assert!(cost > last, "{} on {workers}: {cost}", one.timer);
+                    last = cost;
+                }
+                let ceiling = one.ceiling(128, &processor);
+                let reached = 128e9 / one.cost(one.alone, 0.0, 128, &processor);
+                assert!(reached > 0.5 * ceiling, "{reached} of {ceiling}");
+            }
+        }
+    }
+}
