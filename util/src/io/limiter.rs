@@ -12,7 +12,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{LimitExceeded, Limits, MinRate, limits::nanos};
+use super::{
+    LimitExceeded::{self, IdleTimeout, MinReadRate, MinWriteRate, ReadTimeout, WriteTimeout},
+    Limits, MinRate,
+    limits::nanos,
+};
 use crate::limit::{Starved, poll_limit, saturating_add, sleep_until};
 use tokio_wheel::{Sleep, Timer};
 
@@ -31,8 +35,6 @@ pub(super) struct Limiter {
     writes: Side,
     /// The idle timeout in nanoseconds, or [`NONE`].
     idle: u64,
-    /// When bytes moved in one direction for the last time, while an operation of the other direction waited.
-    moved: Option<Instant>,
 }
 
 impl Limiter {
@@ -44,7 +46,6 @@ impl Limiter {
             reads: side(),
             writes: side(),
             idle: NONE,
-            moved: None,
         }
     }
 
@@ -103,65 +104,55 @@ impl Limiter {
         let (side, other) = self.sides(operation);
         side.end_wait(bytes);
         if bytes > 0 {
-            other.other_moved();
-            if is_idle_limited && other.since.is_some() {
-                self.moved = Some(Instant::now());
-            }
+            other.other_moves(is_idle_limited);
         }
     }
 
-    /// Polls the limits of a waiting operation. The result is ready when the operation has exceeded a limit.
+    /// Polls the limits of a waiting operation. The result is ready when the operation has exceeded a limit. If it reaches
+    /// two limits at the same time, the result is the first in the order of the table in the documentation.
     fn poll_exceeded(
         &mut self,
         operation: Operation,
         had_budget: bool,
         cx: &mut Context<'_>,
     ) -> Poll<LimitExceeded> {
-        let Some((due, exceeded)) = self.first_limit(operation) else {
-            return Poll::Pending;
-        };
+        let idle = self.idle;
         let (side, _) = self.sides(operation);
+        let (timeout, rate) = (side.timeout, side.rate);
+        if timeout == NONE && idle == NONE && rate.is_none() {
+            return Poll::Pending;
+        }
+        let is_transfer = operation != Operation::Flush;
+        let since = side.wait(is_transfer);
+        // The limits count in nanoseconds from the start of the wait, because this code runs once or twice for each
+        // request of a server.
+        let idle_end = idle.saturating_add(side.other_moved);
+        let window_end = rate.filter(|_| is_transfer);
+        let window_end = window_end.map_or(NONE, |rate| side.window_left(rate));
+        let first = timeout.min(idle_end).min(window_end);
+        if first == NONE {
+            return Poll::Pending;
+        }
+        let due = saturating_add(since, Duration::from_nanos(first));
         if side.alarm.deadline() != due {
             Pin::new(&mut side.alarm).reset(due);
         }
         let elapsed = poll_limit(&mut side.alarm, had_budget, cx);
         ready!(side.starved.record(elapsed));
         side.end_wait(0);
-        if let LimitExceeded::MinReadRate(_) | LimitExceeded::MinWriteRate(_) = exceeded {
-            side.close_window();
-        }
-        Poll::Ready(exceeded)
-    }
-
-    /// Starts or continues the wait of an operation. Returns the limit that the operation reaches first, and the
-    /// instant at which it does so. If it reaches two limits at the same time, the result is the first in the order of
-    /// the table in the documentation.
-    fn first_limit(&mut self, operation: Operation) -> Option<(Instant, LimitExceeded)> {
-        use LimitExceeded::{IdleTimeout, MinReadRate, MinWriteRate, ReadTimeout, WriteTimeout};
-        let (idle, moved) = (limit(self.idle), self.moved);
-        let (side, _) = self.sides(operation);
-        let timeout = limit(side.timeout);
-        if timeout.is_none() && idle.is_none() && side.rate.is_none() {
-            return None;
-        }
-        let is_transfer = operation != Operation::Flush;
-        let since = side.wait(is_transfer);
         let is_read = operation == Operation::Read;
-        let timeout = timeout.map(|timeout| {
-            let exceeded = if is_read { ReadTimeout } else { WriteTimeout };
-            (saturating_add(since, timeout), exceeded(timeout))
-        });
-        let idle = idle.map(|idle| {
-            let since = moved.map_or(since, |moved| moved.max(since));
-            (saturating_add(since, idle), IdleTimeout(idle))
-        });
-        let rate = side.rate.filter(|_| is_transfer).zip(side.window_left());
-        let rate = rate.map(|(rate, left)| {
-            let exceeded = if is_read { MinReadRate } else { MinWriteRate };
-            (saturating_add(since, left), exceeded(rate))
-        });
-        let limits = [timeout, idle, rate].into_iter().flatten();
-        limits.min_by_key(|&(due, _)| due)
+        Poll::Ready(match rate {
+            Some(rate) if first < timeout.min(idle_end) => {
+                side.close_window();
+                let exceeded = if is_read { MinReadRate } else { MinWriteRate };
+                exceeded(rate)
+            }
+            _ if first < timeout => IdleTimeout(Duration::from_nanos(idle)),
+            _ => {
+                let exceeded = if is_read { ReadTimeout } else { WriteTimeout };
+                exceeded(Duration::from_nanos(timeout))
+            }
+        })
     }
 
     /// Returns the direction of an operation, and the other direction.
@@ -192,6 +183,9 @@ struct Side {
     alarm: Sleep,
     /// The start of the wait. `None` if no operation waits.
     since: Option<Instant>,
+    /// How long after the start of the wait bytes moved in the other direction for the last time. Without an idle
+    /// timeout, this is 0.
+    other_moved: u64,
     /// The longest wait, or [`NONE`].
     timeout: u64,
     rate: Option<MinRate>,
@@ -210,6 +204,7 @@ impl Side {
         Self {
             alarm,
             since: None,
+            other_moved: 0,
             timeout: NONE,
             rate: None,
             used: 0,
@@ -245,18 +240,20 @@ impl Side {
             Some(since) if self.is_measured || !measures => since,
             _ => {
                 self.is_measured = measures;
+                self.other_moved = 0;
                 *self.since.insert(Instant::now())
             }
         }
     }
 
-    /// Returns how long a transfer may wait for the minimum rate.
+    /// Returns how long a transfer may wait for the minimum rate, or [`NONE`].
     ///
     /// If silence is allowed, only a window that was over before the wait limits the transfer.
-    fn window_left(&self) -> Option<Duration> {
-        let rate = self.rate?;
-        let left = rate.window_nanos.saturating_sub(self.used);
-        (!rate.silence || left == 0).then(|| Duration::from_nanos(left))
+    fn window_left(&self, rate: MinRate) -> u64 {
+        match rate.window_nanos.saturating_sub(self.used) {
+            left if rate.silence && left > 0 => NONE,
+            left => left,
+        }
     }
 
     /// Ends the wait of an operation that has moved `bytes`.
@@ -275,11 +272,15 @@ impl Side {
         }
     }
 
-    /// Closes the window because bytes have moved in the other direction, if silence is allowed.
+    /// Records that bytes have moved in the other direction. This closes the window if silence is allowed, and starts
+    /// the idle timeout again.
     #[inline]
-    fn other_moved(&mut self) {
+    fn other_moves(&mut self, is_idle_limited: bool) {
         if self.rate.is_some_and(|rate| rate.silence) {
             self.close_window();
+        }
+        if let Some(since) = self.since.filter(|_| is_idle_limited) {
+            self.other_moved = nanos(since.elapsed());
         }
     }
 
