@@ -43,6 +43,7 @@ use tokio::{
 };
 use tokio_wheel_benches::{
     late::Late,
+    machine,
     peer::Resets,
     plot::{Axis, Chart, Curve, Mark},
     process::cpu_time,
@@ -344,7 +345,12 @@ fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Resul
     Chart {
         caption,
         note: "A lower curve is better. A gap means that no round trip began then.",
-        source: "sockets -- storm --svg FOLDER",
+        source: &format!(
+            "sockets -- storm, medians of {} rounds on {}, {} cores",
+            of(all, Timer::Wheel).count(),
+            machine::name(),
+            machine::cores()
+        ),
         x: Axis::linear(
             "ms after the storm begins, when a round trip was scheduled",
             (-ms(BEFORE), window),
