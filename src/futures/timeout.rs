@@ -51,10 +51,15 @@ use crate::{
 /// ```
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    // If `duration` ends after the latest `Instant`, the deadline is beyond the clock's reach. A paused clock does
-    // not move to this deadline. In tokio, such a timeout never elapses.
-    let limit = Sleep::new(None, clock::after(duration));
-    Timeout::new(limit, future.into_future())
+    // With a literal whose first field is the future, the compiler copies a large future less often than if the future
+    // is the argument of another function, or if the limit comes first. In a database driver, this saved 500
+    // instructions for each request (benches/programs/scylla.sh).
+    Timeout {
+        future: future.into_future(),
+        // If `duration` ends after the latest `Instant`, the deadline is beyond the clock's reach. A paused clock
+        // does not move to this deadline. In tokio, such a timeout never elapses.
+        limit: Sleep::new(None, clock::after(duration)),
+    }
 }
 
 /// Requires a future to complete before `deadline`.
@@ -88,7 +93,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// ```
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(sleep_until(deadline), future.into_future())
+    Timeout {
+        future: future.into_future(),
+        limit: sleep_until(deadline),
+    }
 }
 
 pin_project! {
@@ -148,8 +156,10 @@ impl Timer {
     /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let limit = self.sleep_until(clock::after(duration));
-        Timeout::new(limit, future.into_future())
+        Timeout {
+            future: future.into_future(),
+            limit: self.sleep_until(clock::after(duration)),
+        }
     }
 
     /// Uses this timer to require that a future completes before `deadline`.
@@ -184,16 +194,14 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        Timeout::new(self.sleep_until(deadline), future.into_future())
+        Timeout {
+            future: future.into_future(),
+            limit: self.sleep_until(deadline),
+        }
     }
 }
 
 impl<F> Timeout<F> {
-    #[inline]
-    pub(crate) fn new(limit: Sleep, future: F) -> Self {
-        Self { future, limit }
-    }
-
     /// Returns a reference to the inner future.
     ///
     /// # Examples
