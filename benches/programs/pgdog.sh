@@ -4,15 +4,16 @@
 #     benches/programs/pgdog.sh EXECUTABLE
 #
 # The script starts a PostgreSQL of its own, sends short selects through PgDog, and stops everything when it exits.
-# It needs PostgreSQL's server and pgbench (Debian: postgresql), and the ports PORT and PORT + 1.
+# It needs PostgreSQL's server and pgbench (Debian: postgresql), and the ports PORT and PORT + 1. With more than two
+# workers, PgDog turns on tokio's alternative timer: delete `enable_alt_timer` from its main.rs to compare timers.
 set -euo pipefail
 program=$(realpath "${1:?give the executable of PgDog}")
 workers=${WORKERS:-2}
 clients=${CLIENTS:-64}
 port=${PORT:-16432}
-# PgDog has no limits by default, except for the checkout of a connection. These are of its example.pgdog.toml.
+# By default, PgDog limits only the wait for a server connection. These limits are from its example.pgdog.toml.
 limits=${LIMITS-query_timeout = 60_000, client_idle_timeout = 60_000}
-# A number of requests instead of seconds is for valgrind: `UNDER="valgrind --tool=callgrind" REQUESTS=4096`.
+# UNDER and REQUESTS, which replaces the seconds, are for instructions.sh.
 load=(-T "${SECONDS_OF_LOAD:-10}")
 [ -z "${REQUESTS:-}" ] || load=(-t $((REQUESTS / clients)))
 read -ra under <<<"${UNDER:-}"
