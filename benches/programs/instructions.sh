@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Counts the instructions of a program for each request, in all and in functions of timers:
+#
+#     benches/programs/instructions.sh benches/programs/pgdog.sh EXECUTABLE
+#
+# The load test must run the program under the command UNDER, and send REQUESTS requests. The difference between
+# two runs leaves the start of the program out. Needs valgrind.
+set -euo pipefail
+load=${1:?give the load test}
+program=${2:?give the executable}
+few=1280
+many=6400
+dir=$(mktemp -d)
+trap 'rm -r "$dir"' EXIT
+
+for requests in $few $many; do
+    UNDER="valgrind --tool=callgrind --callgrind-out-file=$dir/$requests" REQUESTS=$requests \
+        "$load" "$program" >"$dir/log"
+    callgrind_annotate --auto=no --threshold=100 --show-percs=no "$dir/$requests" >"$dir/$requests.txt"
+done
+# Lines have the form `1,234  FILE:FUNCTION [OBJECT]`. The compiler inlines the program's futures into the methods of
+# `Timeout`, so these do not count.
+awk -v requests=$((many - few)) '
+    FNR == 1 { sign = sign ? 1 : -1 }
+    !/^ *[0-9,]+ / { next }
+    { count = $1; gsub(",", "", count); count *= sign / requests }
+    /PROGRAM TOTALS/ { all += count; next }
+    {
+        name = $0
+        sub(/^ *[0-9,]+ +[^ ]*\.(rs|c|S|h):|^ *[0-9,]+ +\?\?\?:/, "", name)
+        sub(/^core::ptr::drop_in_place/, "", name)
+        sub(/^<+/, "", name)
+    }
+    name ~ /^tokio::(runtime::(time|Timer|scheduler::util::time)|time::)|^tokio_wheel::/ &&
+        name !~ /^tokio::time::timeout::Timeout|^tokio_wheel::futures::timeout::Timeout/ { timers += count }
+    END {
+        printf "instructions/request: %.0f\n", all
+        printf "timer instructions/request: %.0f\n", timers
+        printf "timer instructions %%: %.2f\n", 100 * timers / all
+    }' "$dir/$few.txt" "$dir/$many.txt"
