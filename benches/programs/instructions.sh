@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
 # Counts the instructions of a program for each request, in all and in functions of timers:
 #
-#     benches/programs/instructions.sh benches/programs/pgdog.sh EXECUTABLE
+#     benches/programs/instructions.sh benches/programs/pgdog.sh EXECUTABLE [OPTION..]
 #
-# The load test must run the program under the command UNDER, and send REQUESTS requests. The difference between
-# two runs leaves the start of the program out. Needs valgrind.
+# The load test must run the program under the command RUNNER, and send REQUESTS requests after a tenth of them. The
+# difference between two runs leaves the start of the program out. The counts depend little on the machine's load.
+# Needs valgrind.
 set -euo pipefail
 load=${1:?give the load test}
-program=${2:?give the executable}
 few=1280
-many=6400
+many=12800
 dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT
 
 for requests in $few $many; do
-    UNDER="valgrind --tool=callgrind --callgrind-out-file=$dir/$requests" REQUESTS=$requests \
-        "$load" "$program" >"$dir/log"
+    RUNNER="valgrind --tool=callgrind --fair-sched=yes --callgrind-out-file=$dir/$requests" REQUESTS=$requests TASKS=64 \
+        "$load" "${@:2}" >"$dir/log" 2>&1
     callgrind_annotate --auto=no --threshold=100 --show-percs=no "$dir/$requests" >"$dir/$requests.txt"
 done
 # Lines have the form `1,234  FILE:FUNCTION [OBJECT]`. The compiler inlines the program's futures into the methods of
 # `Timeout`, so these do not count.
-awk -v requests=$((many - few)) '
+awk -v requests=$(((many - few) * 11 / 10)) '
     FNR == 1 { sign = sign ? 1 : -1 }
     !/^ *[0-9,]+ / { next }
     { count = $1; gsub(",", "", count); count *= sign / requests }

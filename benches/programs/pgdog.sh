@@ -13,10 +13,14 @@ clients=${CLIENTS:-64}
 port=${PORT:-16432}
 # By default, PgDog limits only the wait for a server connection. These limits are from its example.pgdog.toml.
 limits=${LIMITS-query_timeout = 60_000, client_idle_timeout = 60_000}
-# UNDER and REQUESTS, which replaces the seconds, are for instructions.sh.
+# RUNNER and REQUESTS, which replaces the seconds, are for instructions.sh.
 load=(-T "${SECONDS_OF_LOAD:-10}")
-[ -z "${REQUESTS:-}" ] || load=(-t $((REQUESTS / clients)))
-read -ra under <<<"${UNDER:-}"
+warm_up=(-T 2)
+if [ -n "${REQUESTS:-}" ]; then
+    load=(-t $((REQUESTS / clients)))
+    warm_up=(-t $((REQUESTS / clients / 10)))
+fi
+read -ra runner <<<"${RUNNER:-}"
 read -ra query <<<"${QUERY:--S}" # `-f FILE` for another
 
 servers=(/usr/lib/postgresql/*/bin)
@@ -63,7 +67,7 @@ name = "postgres"
 database = "postgres"
 password = "postgres"
 END
-"${under[@]}" "$program" --config "$dir/pgdog.toml" --users "$dir/users.toml" >"$dir/pgdog.log" 2>&1 &
+"${runner[@]}" "$program" --config "$dir/pgdog.toml" --users "$dir/users.toml" >"$dir/pgdog.log" 2>&1 &
 pgdog=$!
 pids=("$pgdog" "${pids[@]}")
 bench() {
@@ -76,7 +80,7 @@ done
 # User and system time of PgDog, in microseconds.
 cpu() { awk -v tick="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) / tick * 1000000 }' "/proc/$pgdog/stat"; }
 
-[ -n "${REQUESTS:-}" ] || bench -T 2 >"$dir/warm.txt" 2>&1
+bench "${warm_up[@]}" >"$dir/warm.txt" 2>&1
 before=$(cpu)
 bench "${load[@]}" --log --log-prefix "$dir/latency" >"$dir/bench.txt" 2>"$dir/bench.err"
 after=$(cpu)

@@ -9,5 +9,5 @@ chmod +x "$copy"
 "$copy" server "$address" &
 server=$!
 trap 'kill $server; wait $server || true; rm "$copy"' EXIT
-until (: </dev/tcp/${address/://}) 2>/dev/null; do kill -0 $server; sleep 0.1; done
+until (: </dev/tcp/"${address/://}") 2>/dev/null; do kill -0 $server; sleep 0.1; done
 ${RUNNER:-} "$program" scylla "$address" "${@:2}"
