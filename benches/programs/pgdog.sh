@@ -45,7 +45,7 @@ fi
 "${user[@]}" initdb --no-sync --auth trust --username postgres "$dir/data" >"$dir/initdb.log"
 "${user[@]}" postgres -D "$dir/data" -F -h 127.0.0.1 -p $((port + 1)) -k "$dir" 2>"$dir/postgres.log" &
 pids=($!)
-until pg_isready --quiet --host "$dir" --port $((port + 1)); do kill -0 $! && sleep 0.1; done
+until pg_isready --quiet --host "$dir" --port $((port + 1)); do kill -0 $!; sleep 0.1; done
 pgbench --initialize --quiet --host "$dir" --port $((port + 1)) --username postgres postgres 2>"$dir/pgbench.log"
 
 cat >"$dir/pgdog.toml" <<END
@@ -75,7 +75,8 @@ bench() {
         --host 127.0.0.1 --port "$port" --username postgres "$@" postgres
 }
 until psql -qt -h 127.0.0.1 -p "$port" -U postgres -c "SELECT" postgres &>"$dir/psql.log"; do
-    kill -0 "$pgdog" && sleep 0.1
+    kill -0 "$pgdog"
+    sleep 0.1
 done
 # User and system time of PgDog, in microseconds.
 cpu() { awk -v tick="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) / tick * 1000000 }' "/proc/$pgdog/stat"; }

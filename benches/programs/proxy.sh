@@ -21,7 +21,7 @@ load() { # REQUESTS [OPTION..]
     h2load --h1 --clients "${TASKS:-256}" --requests "$@" "http://127.0.0.1:$port/"
 }
 # User and system time in clock ticks.
-cpu() { awk '{ print $14 + $15 }' "/proc/$proxy/stat"; }
+cpu() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$proxy/stat"; }
 until (: </dev/tcp/127.0.0.1/"$port") 2>/dev/null; do kill -0 $proxy; sleep 0.1; done
 
 load $((requests / 10)) >"$folder/warm-up"

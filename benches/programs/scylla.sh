@@ -8,6 +8,6 @@ cp "$program" "$copy"
 chmod +x "$copy"
 "$copy" server "$address" &
 server=$!
-trap 'kill $server; wait $server || true; rm "$copy"' EXIT
+trap 'kill $server || true; wait $server || true; rm "$copy"' EXIT
 until (: </dev/tcp/"${address/://}") 2>/dev/null; do kill -0 $server; sleep 0.1; done
 ${RUNNER:-} "$program" scylla "$address" "${@:2}"

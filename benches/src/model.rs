@@ -50,13 +50,13 @@ pub struct Operation {
 /// Registering transfers the lock, the slot, and the entry that is first in the slot, one after the
 /// other. Deregistering transfers the lock, and then the slot and the neighbors at the same time.
 pub const OPERATIONS: [Operation; 7] = [
-    operation(TokioWheel::NAME, "churn", 62.0, 0.0, &[]),
-    operation(Tokio::NAME, "churn", 102.0, 4.0, &[3.0, 2.0]),
-    operation(TokioAlt::NAME, "churn", 208.0, 4.0, &[]),
-    operation(Pingora::NAME, "churn", 121.0, 0.0, &[]),
-    operation(TokioWheel::NAME, "reset", 39.0, 0.0, &[]),
-    operation(Tokio::NAME, "reset", 46.0, 2.0, &[]),
-    operation(TokioAlt::NAME, "reset", 174.0, 2.0, &[]),
+    operation(TokioWheel::NAME, "churn", 57.8, 0.0, &[]),
+    operation(Tokio::NAME, "churn", 98.5, 4.0, &[3.0, 2.0]),
+    operation(TokioAlt::NAME, "churn", 177.0, 4.0, &[]),
+    operation(Pingora::NAME, "churn", 113.0, 0.0, &[]),
+    operation(TokioWheel::NAME, "reset", 35.6, 0.0, &[]),
+    operation(Tokio::NAME, "reset", 42.0, 2.0, &[]),
+    operation(TokioAlt::NAME, "reset", 150.0, 2.0, &[]),
 ];
 
 /// The ns under the lock without a transfer: 90 of the 800 instructions of tokio's `churn`, with a

@@ -53,7 +53,7 @@ use crate::{
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     // With a literal whose first field is the future, the compiler copies a large future less often than if the future
     // is the argument of another function, or if the limit comes first. In a database driver, this saved 500
-    // instructions for each request (benches/programs/scylla.sh).
+    // instructions for each request (benches/programs/instructions.sh).
     Timeout {
         future: future.into_future(),
         // If `duration` ends after the latest `Instant`, the deadline is beyond the clock's reach. A paused clock

@@ -112,7 +112,8 @@ impl Compare {
         table::print(&sides, &runs);
         if self.perf {
             table::print(&sides, &shares);
-            if shares[0][0][0].1 < 2.0 {
+            let of_tokio = &shares[0][0];
+            if of_tokio.iter().map(|(_, percent)| percent).sum::<f64>() < 2.0 {
                 println!("Timers are a small part of this load: tokio::time suffices.");
             }
         }
@@ -128,13 +129,14 @@ impl Compare {
             .stdout(Stdio::piped());
         let mut child = cargo.spawn()?;
         let output = child.stdout.take().context("cargo has no output")?;
+        let messages: Vec<_> = Message::parse_stream(BufReader::new(output)).collect();
+        ensure!(child.wait()?.success(), "the build failed");
         let mut programs = Vec::new();
-        for message in Message::parse_stream(BufReader::new(output)) {
+        for message in messages {
             if let Message::CompilerArtifact(artifact) = message? {
                 programs.extend(artifact.executable);
             }
         }
-        ensure!(child.wait()?.success(), "the build failed");
         match &programs[..] {
             [program] => Ok(program.into()),
             [] => bail!("`cargo {}` builds no program", self.build),

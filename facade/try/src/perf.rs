@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::table::Figures;
 
@@ -16,9 +16,10 @@ pub(crate) fn check() -> Result<()> {
     let mut perf = Command::new("perf");
     perf.args(["record", "--quiet", "--output", "-", "--", "true"]);
     let status = perf.stdout(Stdio::null()).status();
+    let status = status.context("`--perf` needs Linux's perf (Debian: linux-perf)")?;
     ensure!(
-        status.is_ok_and(|status| status.success()),
-        "{perf:?} failed"
+        status.success(),
+        "{perf:?} failed: it needs a `kernel.perf_event_paranoid` of at most 2"
     );
     Ok(())
 }

@@ -183,8 +183,8 @@ struct Side {
     alarm: Sleep,
     /// The start of the wait. `None` if no operation waits.
     since: Option<Instant>,
-    /// How long after the start of the wait bytes moved in the other direction for the last time. Without an idle
-    /// timeout, this is 0.
+    /// How long after the start of the wait bytes moved in the other direction for the last time. Each wait
+    /// begins with 0.
     other_moved: u64,
     /// The longest wait, or [`NONE`].
     timeout: u64,
