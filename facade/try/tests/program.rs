@@ -147,7 +147,7 @@ fn a_program_goes_to_the_wheel_and_back() {
     command.env("CARGO", env!("CARGO")).env("PATH", toolchain);
     let errors = command.output().unwrap().stderr;
     let errors = String::from_utf8(errors).unwrap();
-    assert!(errors.contains("\"perf\""), "{errors}");
+    assert!(errors.contains("linux-perf"), "{errors}");
     assert!(!errors.contains("Compiling"), "{errors}");
     let arguments = ["on-wheel", "--folder", ".", "patch"];
     let errors = try_run(folder, tool, &arguments).unwrap_err();
