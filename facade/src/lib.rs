@@ -2,7 +2,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(
     no_crate_inject,
-    attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))
+    attr(deny(warnings, rust_2018_idioms)),
+    attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
 //! tokio, with its `time` replaced by [`tokio_wheel`].

@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The examples in the documentation pass the lints that users commonly deny. An example may leave the items
-// that it shows unused.
+// The examples in the documentation pass the lints that users commonly deny.
 #![doc(test(
     no_crate_inject,
-    attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))
+    attr(deny(warnings, rust_2018_idioms)),
+    attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
 //! Adapters of [`tokio_wheel`] for streams, I/O, tower, HTTP and hyper.

@@ -81,29 +81,23 @@ fn a_program_goes_to_the_wheel_and_back() {
     fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
     fs::create_dir(folder.join("src")).unwrap();
     fs::write(folder.join("src/main.rs"), MAIN).unwrap();
+    let pin = |package, version| {
+        let arguments = ["update", "--quiet", package, "--precise", version];
+        run(folder, "cargo", &arguments)
+    };
     // The wheel needs a newer slab than this lock file has.
-    run(
-        folder,
-        "cargo",
-        &["update", "--quiet", "slab", "--precise", "0.4.9"],
-    );
+    pin("slab", "0.4.9");
     let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
 
     let printed = run(folder, tool, &["on-wheel", "cargo", "run", "--quiet"]);
     assert!(printed.starts_with("tokio_wheel::"), "{printed}");
 
-    let arguments = [
-        "on-wheel",
-        "compare",
-        "--alternative",
-        "--runs",
-        "2",
-        "--build",
-        "build",
-        "--",
-        "{}",
-    ];
-    let printed = run(folder, tool, &arguments);
+    let compare = |runs| {
+        let options = ["--alternative", "--runs", runs, "--build", "build"];
+        let arguments = [&["on-wheel", "compare"][..], &options, &["--", "{}"]].concat();
+        run(folder, tool, &arguments)
+    };
+    let printed = compare("2");
     let (sides, table) = compared(&printed);
     // tokio has the same types with its alternative timer.
     let (tokio, wheel) = ("tokio", "tokio_wheel");
@@ -188,24 +182,9 @@ fn a_program_goes_to_the_wheel_and_back() {
     // A tokio that is too old for the wheel. The tool builds all sides with a newer one.
     fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
     fs::write(folder.join("Cargo.lock"), lock).unwrap();
-    run(
-        folder,
-        "cargo",
-        &["update", "--quiet", "tokio", "--precise", "1.42.1"],
-    );
+    pin("tokio", "1.42.1");
     let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
-    let arguments = [
-        "on-wheel",
-        "compare",
-        "--alternative",
-        "--runs",
-        "1",
-        "--build",
-        "build",
-        "--",
-        "{}",
-    ];
-    let printed = run(folder, tool, &arguments);
+    let printed = compare("1");
     let (sides, table) = compared(&printed);
     assert_eq!(sides, rounds[..2].concat(), "{printed}");
     assert!(table.contains(&"alternative 1.000".into()), "{printed}");

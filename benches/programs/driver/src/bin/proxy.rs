@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         .enable_all()
         .build()?;
     let listener = runtime.block_on(TcpListener::bind(&options.address))?;
-    // The accepting task runs on a worker, as those of the connections.
+    // The task that accepts runs on a worker, as the tasks of the connections do.
     runtime.block_on(runtime.spawn(serve(listener, options)))?
 }
 
