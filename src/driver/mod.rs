@@ -50,7 +50,8 @@
 //! | [`clock`] | the conversion between instants and ticks |
 //! | [`limit`] | the count of pending entries, in a timer with a limit |
 //! | [`task`] | the two halves: when each of them runs |
-//! | [`turn`] | the work of one turn, and when a turn holds tasks back |
+//! | [`turn`] | the work of one turn |
+//! | [`room`] | how many tasks a turn may wake |
 //! | [`shared`] | the state that registrations and both halves share, and how a registration makes the driver wake earlier |
 //! | [`parking`] | the place where the turn and the alarm wait |
 //! | [`alarm`] | the alarms that can wake the driver: tokio's time, or a `timerfd` |
@@ -70,6 +71,7 @@ pub(crate) mod locked;
 pub(crate) mod loom_tests;
 pub(crate) mod parking;
 pub(crate) mod registrar;
+pub(crate) mod room;
 pub(crate) mod shard;
 pub(crate) mod shared;
 pub(crate) mod task;

@@ -96,20 +96,10 @@ pub(crate) struct Budget {
     pub(crate) steps: usize,
     /// The instant at which the turn ends.
     pub(crate) end: Instant,
-    /// The number of tasks that the driver may still wake before they are late. Consecutive wakers of one
-    /// task count as one.
+    /// The number of tasks that the driver may still wake. Consecutive wakers of one task count as one.
     pub(crate) wakes: usize,
-    /// An entry with this deadline or an earlier deadline is late. The driver may wake every task that is late.
-    pub(crate) late: Tick,
     /// The number of entries that have fired in this turn.
     pub(crate) fired: usize,
-}
-
-impl Budget {
-    /// Returns whether the driver may fire entries of a shard with this published tick.
-    pub(crate) fn may_fire(&self, published: Tick) -> bool {
-        self.wakes > 0 || published <= self.late
-    }
 }
 
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
@@ -263,7 +253,7 @@ impl Shard {
     /// that fire into `expired`.
     ///
     /// Does at most `steps` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
-    /// If the budget has no wakes left, the function fires only entries that are late.
+    /// If the budget has no wakes left, the function fires no entry.
     ///
     /// The caller wakes the wakers. Then, if `has_unused` of the result is true, the caller
     /// [frees](Self::free_unused) the unused memory.
@@ -275,7 +265,6 @@ impl Shard {
     ) -> Expiration {
         let given = steps.min(budget.steps);
         let mut state = self.wheel.lock();
-        let may_fire = budget.may_fire(self.published());
         let State {
             wheel, attached, ..
         } = &mut *state;
@@ -284,13 +273,12 @@ impl Shard {
         let fire = |entry: Removed<Waker>| {
             (attached.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
-            let is_held_back = entry.deadline > budget.late;
-            if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                wakes = wakes.saturating_sub(1);
+            if !last.is_some_and(|last| last.will_wake(&entry.value)) {
+                wakes -= 1;
             }
             expired.push(entry.value);
             match wakes {
-                0 if is_held_back => ControlFlow::Break(()),
+                0 => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         };
@@ -299,7 +287,7 @@ impl Shard {
             false => 0,
         };
         let mut steps = given - reserved;
-        if may_fire {
+        if budget.wakes > 0 {
             // The next visit does what is left.
             let _ = wheel.advance(now, budget.order, &mut steps, fire);
         }

@@ -27,6 +27,9 @@
 //! * After its turn, a half arms the driver and sets the alarm. If something is still due, the alarm goes off
 //!   when the runtime next looks at its timers, at the earliest in the next millisecond. So work that is left
 //!   over waits in no queue. The waker also notifies the task. The half that runs first does the work.
+//! * A turn catches the panics of all user code. If this crate itself panics, the turn is put back and the alarm
+//!   is set before the panic goes on. Without the turn, no timer would fire any more. Test:
+//!   `timer::tests::a_turn_that_panics_is_put_back`.
 //! * A wake during a turn may register, reset or deregister entries, or drop the timer. It takes locks that
 //!   no turn holds. The driver catches the panic of a waker, and then wakes the other entries that have fired
 //!   (`tests/promises/`, promises 7 and 8; in `timer::tests`,
@@ -44,7 +47,7 @@
 //! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`,
 //! `shutdown_races_runtime_end`, `shutdown_races_park` and `last_handle_races_park`.
 
-use std::{sync::Arc, task::Wake};
+use std::{panic::resume_unwind, sync::Arc, task::Wake};
 
 use crate::{
     driver::{
@@ -52,7 +55,7 @@ use crate::{
         shared::Shared,
         turn::{Turn, earliest},
     },
-    ground::give_way::Yields,
+    ground::{give_way::Yields, unwind},
 };
 
 /// The reasons why the driver woke up. These names appear in the events.
@@ -120,13 +123,16 @@ impl Drop for DriverTask {
 
 /// Takes a turn, arms the driver, and sets the alarm. Returns whether an entry has fired.
 fn take(shared: &Shared, mut turn: Turn) -> bool {
-    let has_fired = turn.take(&shared.clock, &shared.shards);
-    if !has_fired {
-        // The driver has visited shards only for canceled entries. Other shards may also publish the ticks of
-        // canceled entries.
-        shared.correct();
-    }
+    let taken = unwind::catch(|| {
+        let has_fired = turn.take(&shared.clock, &shared.shards);
+        if !has_fired {
+            // The driver has visited shards only for canceled entries. Other shards may also publish the
+            // ticks of canceled entries.
+            shared.correct();
+        }
+        has_fired
+    });
     shared.arming.arm(|| earliest(&shared.shards, 0).1);
     shared.park(turn);
-    has_fired
+    taken.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -11,32 +11,19 @@
 //! lateness depends on the number of expired entries, and not on the number of pending entries (tests:
 //! `timer::starved`).
 //!
-//! # Holding back
-//!
-//! A worker's own queue has room for 256 tasks. When the queue is full, half of its tasks move to the queue
-//! that all workers share. A busy worker seldom looks at the shared queue, so the tasks in it run late. On a
-//! busy worker of a multi-thread runtime, a turn therefore wakes at most [`HELD_BACK`] tasks. This protects
-//! the woken tasks only while the driver keeps up. So there are three exceptions:
-//!
-//! * A turn does not hold back entries that are [late](LATE), because that would only make the rest later.
-//! * On a worker that was parked, a turn wakes at most [`ROOM`] tasks, because the worker's queue is empty. If
-//!   more tasks were woken, the worker could next take one of them from the shared queue, and that task could
-//!   block. Then the task that was woken last would wait, because no other worker can take it (test:
-//!   `a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it` in `tests/promises/p03_lateness.rs`).
-//! * On a current-thread runtime, a turn holds nothing back, because the queue has no limit.
+//! A turn wakes only as many tasks as the runtime's queue has [room](crate::driver::room) for.
 //!
 //! Tests: `tests` in this file.
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use tokio::runtime::{self, RuntimeFlavor, RuntimeMetrics};
-
 use crate::{
     driver::{
         clock::Clock,
+        room::Room,
         shard::{Budget, Shard},
     },
-    ground::{sync::worker_index, trace, waker},
+    ground::{trace, waker},
     wheel::Tick,
 };
 
@@ -53,15 +40,6 @@ const LENGTH: Duration = Duration::from_millis(1);
 /// unit tests, turns are short.
 pub(crate) const STEPS: usize = if cfg!(test) { 4_096 } else { 16_384 };
 
-/// The number of tasks that a turn may wake on a busy worker.
-pub(crate) const HELD_BACK: usize = 64;
-
-/// The number of tasks that a turn may wake on a worker that was parked.
-const ROOM: usize = 256;
-
-/// A turn does not hold back an entry that is late by this duration.
-const LATE: Duration = Duration::from_millis(5);
-
 /// The state that the driver keeps from turn to turn. One thread at a time takes a turn: see
 /// [`parking`](crate::driver::parking).
 pub(crate) struct Turn {
@@ -70,57 +48,38 @@ pub(crate) struct Turn {
     /// A buffer for the wakers of entries that fire. A visit fills it under the lock of a shard, and empties
     /// it after it has released the lock.
     expired: Vec<Waker>,
-    held_back: HeldBack,
-}
-
-/// The threads on which a turn holds tasks back.
-enum HeldBack {
-    /// No thread, because the runtime is a current-thread runtime.
-    Nowhere,
-    /// The workers of the runtime with these metrics.
-    OnWorkers(RuntimeMetrics),
-    #[cfg(all(test, not(tokio_wheel_loom)))]
-    Everywhere,
+    room: Room,
 }
 
 impl Turn {
-    pub(crate) fn new(runtime: &runtime::Handle) -> Self {
-        Self::with(match runtime.runtime_flavor() {
-            RuntimeFlavor::MultiThread => HeldBack::OnWorkers(runtime.metrics()),
-            _ => HeldBack::Nowhere,
-        })
-    }
-
-    fn with(held_back: HeldBack) -> Self {
+    pub(crate) fn new(room: Room) -> Self {
         Self {
             next_shard: 0,
             expired: Vec::with_capacity(HOLD),
-            held_back,
+            room,
         }
     }
 
     /// Takes a turn. Returns whether an entry has fired.
     pub(crate) fn take(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
         let start = clock.present();
-        let late = start.checked_sub(LATE);
         let mut budget = Budget {
             now: clock.reached(start),
             order: clock.order(),
             steps: STEPS,
             end: start + LENGTH,
-            wakes: self.wakes(),
-            late: late.map_or(Tick(0), |late| clock.reached(late)),
+            wakes: self.room.for_turn(start),
             fired: 0,
         };
         while budget.steps > 0 {
             let (shard, published) = earliest(shards, self.next_shard);
-            if published > budget.now || !budget.may_fire(published) {
+            if published > budget.now || budget.wakes == 0 {
                 break;
             }
             self.next_shard = shard + 1;
             self.visit(clock, shards, shard, &mut budget);
         }
-        // A turn that holds entries back still cascades.
+        // A turn that may not wake any more tasks still cascades.
         for (shard, other) in shards.iter().enumerate() {
             let mut has_cascades = other.published() <= budget.now;
             while has_cascades && budget.steps > 0 {
@@ -160,26 +119,6 @@ impl Turn {
         };
         visited.has_cascades
     }
-
-    /// Returns the number of tasks that the turn may wake before they are late.
-    fn wakes(&self) -> usize {
-        match &self.held_back {
-            HeldBack::Nowhere => usize::MAX,
-            HeldBack::OnWorkers(workers) => match worker_index() {
-                Some(worker) if is_active(workers, worker) => HELD_BACK,
-                _ => ROOM,
-            },
-            #[cfg(all(test, not(tokio_wheel_loom)))]
-            HeldBack::Everywhere => HELD_BACK,
-        }
-    }
-}
-
-/// Returns whether a worker is not parked. A busy worker that looks at its timers does not park.
-///
-/// tokio increments the count before a worker parks, and again after the worker has looked at its timers.
-fn is_active(workers: &RuntimeMetrics, worker: usize) -> bool {
-    worker >= workers.num_workers() || workers.worker_park_unpark_count(worker) % 2 == 0
 }
 
 /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
@@ -194,7 +133,7 @@ pub(crate) fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
 /// Fires all expired entries at once.
 #[cfg(feature = "test-util")]
 pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
-    let mut turn = Turn::with(HeldBack::Nowhere);
+    let mut turn = Turn::new(Room::unlimited());
     while earliest(shards, 0).1 <= clock.now() {
         turn.take(clock, shards);
     }
@@ -202,86 +141,14 @@ pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::{
-        future::{Future, poll_fn},
-        pin::pin,
-        sync::Mutex,
-        task::{Context, Poll, Wake},
-    };
+    use std::{sync::atomic::AtomicUsize, task::Wake};
 
     use super::*;
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
         limit::Admission,
+        room::tests::{BUSY, FEW},
     };
-
-    impl Turn {
-        /// Makes a turn that holds tasks back on every thread.
-        pub(crate) fn that_holds_back() -> Self {
-            Self::with(HeldBack::Everywhere)
-        }
-    }
-
-    /// A waker that records how many tasks a turn may wake on the thread that calls the waker.
-    struct Recorder {
-        turn: Turn,
-        wakes: Mutex<Option<usize>>,
-        task: Waker,
-    }
-
-    impl Wake for Recorder {
-        fn wake(self: Arc<Self>) {
-            *self.wakes.lock().unwrap() = Some(self.turn.wakes());
-            self.task.wake_by_ref();
-        }
-    }
-
-    /// Returns how many tasks a turn may wake that tokio's time driver starts.
-    ///
-    /// If `is_busy` is true, the calling task wakes itself again and again, so that its worker does not park.
-    async fn wakes_in_the_time_driver(is_busy: bool) -> usize {
-        let recorder = Arc::new(Recorder {
-            turn: Turn::new(&runtime::Handle::current()),
-            wakes: Mutex::new(None),
-            task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
-        });
-        let waker = recorder.clone().into();
-        let mut alarm = pin!(tokio::time::sleep(Duration::from_millis(20)));
-        let polled = alarm.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-        poll_fn(|cx| {
-            if let Some(wakes) = *recorder.wakes.lock().unwrap() {
-                return Poll::Ready(wakes);
-            }
-            if is_busy {
-                cx.waker().wake_by_ref();
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Returns how many tasks a turn may wake: on a worker that was parked, on a busy worker, and in a task.
-    async fn wakes_in_every_place() -> [usize; 3] {
-        [
-            wakes_in_the_time_driver(false).await,
-            wakes_in_the_time_driver(true).await,
-            Turn::new(&runtime::Handle::current()).wakes(),
-        ]
-    }
-
-    #[test]
-    fn a_turn_holds_tasks_back_only_on_busy_workers_of_a_multi_thread_runtime() {
-        let mut builder = runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).enable_time().build().unwrap();
-        let wakes = runtime.block_on(runtime.spawn(wakes_in_every_place()));
-        assert_eq!(wakes.unwrap(), [ROOM, HELD_BACK, HELD_BACK]);
-
-        let mut builder = runtime::Builder::new_current_thread();
-        let runtime = builder.enable_time().build().unwrap();
-        let wakes = runtime.block_on(wakes_in_every_place());
-        assert_eq!(wakes, [usize::MAX; 3]);
-    }
 
     struct Silent;
 
@@ -328,27 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_on_a_busy_worker_holds_back_tasks_that_are_not_late() {
+    fn a_turn_wakes_no_more_tasks_than_there_is_room_for_however_late_they_are() {
         const MANY: usize = 1_000;
-        let all_due = |mut turn| {
-            let shards = Shards::new(1);
-            shards.register(LATE, MANY);
-            // These entries are late by a tick less than `LATE`.
-            shards.register(DEFAULT_TICK, MANY);
-            shards.manual.advance(LATE);
-            shards.take(&mut turn)
-        };
-        assert_eq!(all_due(Turn::that_holds_back()), [HELD_BACK]);
-        assert_eq!(all_due(Turn::with(HeldBack::Nowhere)), [2 * MANY]);
-
+        static QUEUE: AtomicUsize = AtomicUsize::new(BUSY);
         let shards = Shards::new(1);
-        let mut turn = Turn::that_holds_back();
         shards.register(DEFAULT_TICK, MANY);
-        shards.register(2 * DEFAULT_TICK, MANY);
-        shards.manual.advance(DEFAULT_TICK + LATE);
-        // The entries of the first tick are late.
-        assert_eq!(shards.take(&mut turn), [MANY + HELD_BACK]);
-        assert_eq!(shards.take(&mut turn), [MANY + 2 * HELD_BACK]);
+        shards.manual.advance(Duration::from_secs(10));
+        let mut turn = Turn::new(Room::beside(&QUEUE));
+        for turns in 1..=3 {
+            assert_eq!(shards.take(&mut turn), [turns * FEW]);
+        }
+        assert_eq!(shards.take(&mut Turn::new(Room::unlimited())), [MANY]);
     }
 
     #[test]
@@ -356,7 +213,7 @@ mod tests {
         let shards = Shards::new(3);
         shards.register(DEFAULT_TICK, 4 * STEPS);
         shards.manual.advance(DEFAULT_TICK);
-        let mut turn = Turn::with(HeldBack::Nowhere);
+        let mut turn = Turn::new(Room::unlimited());
         for turns in 1..=4 {
             let fired = shards.take(&mut turn);
             // Each visit of a shard costs one additional step.

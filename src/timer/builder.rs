@@ -9,6 +9,7 @@ use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
         clock::{Clock, DEFAULT_TICK},
+        room::Room,
         turn::Turn,
     },
     error::BuildError,
@@ -311,7 +312,7 @@ impl Builder {
             alarm,
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,
-            turn: Turn::new(&runtime),
+            turn: Turn::new(Room::new(&runtime)),
             runtime: runtime.id(),
         })
     }

@@ -1,6 +1,11 @@
 //! A harness for tests of the driver. The test moves the clock, rings the alarm and polls the driver.
 
-use std::{pin::Pin, sync::Mutex, task::Waker, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Mutex, atomic::AtomicUsize},
+    task::Waker,
+    time::Duration,
+};
 
 use proptest::prelude::ProptestConfig;
 use tokio::time::Instant;
@@ -8,7 +13,10 @@ use tokio_test::{assert_pending, task};
 
 use super::*;
 use crate::{
-    driver::clock::{DEFAULT_TICK, manual::Manual},
+    driver::{
+        clock::{DEFAULT_TICK, manual::Manual},
+        room::Room,
+    },
     futures::Sleep,
 };
 
@@ -102,8 +110,8 @@ pub(super) struct Setup {
     pub(super) max_pending: Option<usize>,
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
-    /// Whether the driver holds tasks back, as on a busy worker.
-    pub(super) holds_back: bool,
+    /// The number of tasks in the queue that all workers share. `None` on a current-thread runtime.
+    pub(super) queue: Option<&'static AtomicUsize>,
 }
 
 /// A timer with its driver, clock and alarm.
@@ -119,11 +127,11 @@ pub(super) struct Harness {
 impl Harness {
     /// Makes a timer with the default tick.
     pub(super) fn new(shards: usize) -> Self {
-        Self::with(shards, false)
+        Self::with(shards, None)
     }
 
-    /// Makes a timer with the default tick. If `holds_back` is true, its driver holds tasks back.
-    pub(super) fn with(shards: usize, holds_back: bool) -> Self {
+    /// Makes a timer with the default tick, beside a queue whose depth the test sets.
+    pub(super) fn with(shards: usize, queue: Option<&'static AtomicUsize>) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         Self::on(
             runtime,
@@ -132,7 +140,7 @@ impl Harness {
                 tick: DEFAULT_TICK,
                 max_pending: None,
                 is_real: true,
-                holds_back,
+                queue,
             },
         )
     }
@@ -150,10 +158,10 @@ impl Harness {
             alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
             max_pending: setup.max_pending,
-            turn: match setup.holds_back {
-                true => Turn::that_holds_back(),
-                false => Turn::new(runtime.handle()),
-            },
+            turn: Turn::new(match setup.queue {
+                Some(depth) => Room::beside(depth),
+                None => Room::unlimited(),
+            }),
         };
         let (timer, driver) = parts.assemble(|_| {});
         let mut harness = Self {

@@ -203,7 +203,7 @@ impl Harness {
             alarm: Box::new(Bell(alarm.clone())),
             shards: 2,
             max_pending: Some(2),
-            turn: Turn::new(runtime.handle()),
+            turn: Turn::new(Room::new(runtime.handle())),
         };
         let (timer, driver) = parts.assemble(|_| {});
         Self {

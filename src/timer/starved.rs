@@ -5,13 +5,20 @@
 //! the number of expired sleeps:
 //!
 //! * A *short* sleep is registered less than 63 ms before its deadline, so it goes to a fine slot. A short
-//!   sleep may wait only for other expired sleeps. A turn wakes at least [`HELD_BACK`] tasks.
+//!   sleep may wait only for other expired sleeps. Others may keep the queue that all workers share full. Then
+//!   the turns of [`PATIENCE`], and the turn after them, wake at least [`LITTLE`] tasks.
 //! * A *long* sleep may be on the backlog when it expires. Such a sleep may also wait for the other entries
 //!   of the backlog. A quarter of the steps of a turn belongs to the backlog.
 //!
 //! Short sleeps also fire in the order of their deadlines, except for deadlines that are close together.
 
-use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::Duration,
+};
 
 use proptest::{collection::vec, prelude::*};
 use tokio::time::Instant;
@@ -19,7 +26,10 @@ use tokio_test::{assert_pending, task};
 
 use super::harness::{Harness, ms, programs};
 use crate::{
-    driver::turn::{HELD_BACK, STEPS},
+    driver::{
+        room::{LITTLE, PATIENCE},
+        turn::STEPS,
+    },
     futures::Sleep,
 };
 
@@ -42,8 +52,9 @@ struct Program {
     /// The time between two turns, in milliseconds.
     gap: u64,
     bursts: Vec<Burst>,
-    /// Whether the driver holds tasks back.
-    holds_back: bool,
+    /// The number of tasks in the shared queue before each turn, again and again. Empty on a current-thread
+    /// runtime.
+    depths: Vec<usize>,
 }
 
 /// The number of turns of a program.
@@ -74,15 +85,19 @@ fn program() -> impl Strategy<Value = Program> {
         1 => Just((5_000, 30_000)),
     ];
     let bursts = vec(burst, 1..25);
-    (idle, span, 1..14_u64, bursts, any::<bool>()).prop_map(
-        |(idle, span, gap, bursts, holds_back)| Program {
-            idle,
-            span,
-            gap,
-            bursts,
-            holds_back,
-        },
-    )
+    let depth = prop_oneof![
+        3 => 256..100_000_usize,
+        2 => 256 - LITTLE - 4..257,
+        1 => 0..256_usize,
+    ];
+    let depths = prop_oneof![Just(vec![]), Just(vec![256]), vec(depth, 1..12)];
+    (idle, span, 1..14_u64, bursts, depths).prop_map(|(idle, span, gap, bursts, depths)| Program {
+        idle,
+        span,
+        gap,
+        bursts,
+        depths,
+    })
 }
 
 /// A short sleep may fire before another short sleep only if its deadline is later by at most this number of
@@ -117,7 +132,8 @@ impl Waiting {
 }
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
-    let mut harness = Harness::with(1, program.holds_back);
+    let depth: &AtomicUsize = Box::leak(Box::default());
+    let mut harness = Harness::with(1, (!program.depths.is_empty()).then_some(depth));
     // The registering thread is in the timer's runtime.
     let runtime = harness.runtime.take().unwrap();
     let _entered = runtime.enter();
@@ -132,6 +148,11 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
     harness.run_to(harness.start + ms(START));
     harness.drive();
     let mut waiting = Vec::new();
+    // The number of turns in which at least `LITTLE` tasks wake, whatever fills the queue.
+    let patience = match program.depths.is_empty() {
+        true => 1,
+        false => PATIENCE.as_millis().div_ceil(program.gap.into()) as usize + 1,
+    };
     for turn in 0..TURNS {
         for burst in program.bursts.iter().filter(|burst| burst.turn == turn) {
             let deadline = harness.clock.now() + Duration::from_micros(burst.micros);
@@ -146,6 +167,9 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
                     waiting.push(short);
                 }
             }
+        }
+        if !program.depths.is_empty() {
+            depth.store(program.depths[turn % program.depths.len()], Relaxed);
         }
         harness.clock.advance(ms(program.gap));
         harness.alarm.ring();
@@ -169,7 +193,7 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             late.turns += 1;
             late.due = late.due.max(due);
             // The bound is doubled, because later sleeps may fire first.
-            let mut bound = 2 + 2 * late.due / HELD_BACK;
+            let mut bound = 2 + (2 * late.due / LITTLE + 1) * patience;
             if !late.is_short {
                 bound += program.idle * 4 / STEPS;
             }

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Wake, Waker},
@@ -10,9 +11,7 @@ use std::{
 
 use tokio_test::{assert_pending, assert_ready, task};
 
-use tokio::runtime;
-
-use super::harness::{Harness, Setup, ms};
+use super::harness::{Harness, ms};
 use crate::{
     driver::clock::DEFAULT_TICK,
     futures::Sleep,
@@ -426,20 +425,18 @@ fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
     assert_eq!(Arc::strong_count(shared), 3);
 }
 
-/// 5 ms after a tick, the entries of the tick are late, even if the next tick is far.
 #[test]
-fn a_long_tick_holds_nothing_back_that_is_late() {
-    let runtime = runtime::Builder::new_current_thread().build().unwrap();
-    let setup = Setup {
-        shards: 1,
-        tick: ms(1_000),
-        max_pending: None,
-        is_real: true,
-        holds_back: true,
-    };
-    let mut harness = Harness::on(runtime, &setup);
-    let _sleeps: Vec<_> = (0..1_000).map(|_| harness.sleep(ms(900))).collect();
-    harness.clock.advance(ms(1_010));
-    harness.alarm.ring();
-    assert_eq!(harness.timer.metrics().fired(), 1_000);
+fn a_turn_that_panics_is_put_back() {
+    let mut harness = Harness::new(2);
+    let mut sleep = harness.sleep(ms(5));
+    harness.clock.advance(ms(10));
+    harness.clock.break_once();
+    let rung = catch_unwind(AssertUnwindSafe(|| harness.alarm.ring()));
+    assert!(rung.is_err());
+    harness.drive();
+    assert!(sleep.is_woken());
+    assert_ready!(sleep.poll());
+    let mut next = harness.sleep(ms(5));
+    harness.run_to(harness.clock.now() + ms(6));
+    assert_ready!(next.poll());
 }

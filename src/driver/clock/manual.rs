@@ -14,6 +14,9 @@ pub(crate) struct Manual {
     is_real: bool,
 }
 
+/// Marks a clock whose next reading panics.
+const BROKEN: u64 = 1 << 63;
+
 /// All manual clocks of the process. The list keeps them reachable, so that `.ci/sanitize` does not report
 /// them as leaks.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
@@ -38,7 +41,18 @@ impl Manual {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        self.origin + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+        let nanos = self.nanos.load(Ordering::Relaxed);
+        if nanos >= BROKEN {
+            self.nanos.fetch_sub(BROKEN, Ordering::Relaxed);
+            panic!("the clock is broken");
+        }
+        self.origin + Duration::from_nanos(nanos)
+    }
+
+    /// Makes the next reading panic.
+    #[cfg(not(tokio_wheel_loom))]
+    pub(crate) fn break_once(&self) {
+        self.nanos.fetch_add(BROKEN, Ordering::Relaxed);
     }
 
     pub(crate) fn advance(&self, by: Duration) {

@@ -158,7 +158,7 @@ fn wakers_stop_acting_after_many_steps() {
     };
     let crowd = Act::Crowd(400, Moment::In(Span::Ticks(5)), 1, guest);
     let program = Program {
-        holds_back: false,
+        is_busy: false,
         shards: 1,
         tick: Duration::from_millis(1),
         max_pending: None,

@@ -12,8 +12,8 @@ pub(super) struct Program {
     pub(super) max_pending: Option<usize>,
     /// Whether the timer treats the clock as a real clock, not as a paused clock.
     pub(super) is_real: bool,
-    /// Whether the driver holds tasks back, as on a busy worker.
-    pub(super) holds_back: bool,
+    /// Whether the queue that all workers share is nearly full, so that a turn may wake few tasks.
+    pub(super) is_busy: bool,
     pub(super) steps: Vec<Step>,
     pub(super) end: End,
 }
@@ -26,13 +26,13 @@ impl fmt::Debug for Program {
             tick,
             max_pending,
             is_real,
-            holds_back,
+            is_busy,
             ..
         } = self;
         writeln!(
             f,
             "{shards} shards, {tick:?}, {max_pending:?} pending, real: {is_real}, \
-             holds back: {holds_back}"
+             busy: {is_busy}"
         )?;
         for (number, step) in self.steps.iter().enumerate() {
             writeln!(f, "{number}: {step:?}")?;
@@ -419,12 +419,12 @@ pub(super) fn program() -> impl Strategy<Value = Program> {
     });
     let flags = any::<[bool; 2]>();
     (1..5_usize, tick, max_pending, flags, steps, end).prop_map(
-        |(shards, tick, max_pending, [is_real, holds_back], steps, end)| Program {
+        |(shards, tick, max_pending, [is_real, is_busy], steps, end)| Program {
             shards,
             tick,
             max_pending,
             is_real,
-            holds_back,
+            is_busy,
             steps,
             end,
         },

@@ -5,7 +5,10 @@ use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Weak, atomic::Ordering::SeqCst},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     task::Poll,
     thread,
     time::Duration,
@@ -26,8 +29,9 @@ use super::{
     world::World,
 };
 use crate::driver::{
+    room::tests::{BUSY, FEW},
     shared::Shared,
-    turn::{HELD_BACK, STEPS},
+    turn::STEPS,
 };
 
 /// The maximum number of times that the alarm goes off while time passes in one step.
@@ -35,6 +39,9 @@ const RINGS: usize = 200;
 
 /// The number of levels of a wheel. An entry cascades at most this many times before it fires.
 const LEVELS: usize = 11;
+
+/// The depth of the shared queue in a busy program.
+static QUEUE: AtomicUsize = AtomicUsize::new(BUSY);
 
 struct Simulation {
     world: Arc<World>,
@@ -92,7 +99,7 @@ impl Simulation {
             tick: program.tick,
             max_pending: program.max_pending,
             is_real: program.is_real,
-            holds_back: program.holds_back,
+            queue: program.is_busy.then_some(&QUEUE),
         };
         let harness = Harness::on(runtime, &setup);
         let ticks = Ticks {
@@ -315,7 +322,7 @@ impl Simulation {
             // once more, and finds the slot empty. Each turn except the last turn uses all of its
             // steps, or wakes the maximum number of tasks. Before each turn, the driver gives way.
             let steps = (pending + new) * 2 * LEVELS as u64;
-            let turns = steps / STEPS as u64 + (pending + new) / HELD_BACK as u64;
+            let turns = steps / STEPS as u64 + (pending + new) / FEW as u64;
             if polls > 16 + new + 2 * turns {
                 return self
                     .world
