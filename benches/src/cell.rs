@@ -9,7 +9,7 @@ use crate::{
     peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Tokio, TokioAlt, TokioWheel},
     queue::{self, Queue, SortedMap},
     touch::{self, Touchers},
-    workload,
+    workload::{self, Pattern, requests},
 };
 
 /// The number of operations that a worker runs before its measurement.
@@ -17,9 +17,12 @@ const WARM_UP: u64 = 16;
 
 /// The workloads, in the order in which they run. `churn` runs last. It leaves entries in a timer
 /// that forgets nothing, and these entries would slow the other workloads down.
-pub const WORKLOADS: [&str; 12] = [
+pub const WORKLOADS: [&str; 15] = [
     "ready",
     "io",
+    "nested",
+    "sequence",
+    "tasks",
     "reset",
     "rpc",
     "schedule",
@@ -162,6 +165,7 @@ pub fn cells() -> Vec<Cell> {
 
     // The workloads without a timer are the last in each table.
     cells.threads::<Bare, _>("io", workload::io::<Bare>, &[&UNARMED, &ARMED]);
+    cells.requests::<Bare>();
     cells.rpc::<Bare>();
     cells.0
 }
@@ -173,8 +177,18 @@ impl Cells {
     fn peer<P: Peer>(&mut self) {
         self.threads::<P, _>("ready", workload::ready_at_once::<P>, &[&UNARMED, &ARMED]);
         self.threads::<P, _>("io", workload::io::<P>, &[&UNARMED, &ARMED]);
+        self.requests::<P>();
         self.rpc::<P>();
         self.threads::<P, _>("churn", workload::churn::<P>, &[&UNARMED, &ARMED, &MANY]);
+    }
+
+    fn requests<P: Peer>(&mut self) {
+        let nested = |iters| requests::<P>(Pattern::Nested, iters);
+        self.threads::<P, _>("nested", nested, &[&UNARMED, &ARMED]);
+        let sequence = |iters| requests::<P>(Pattern::Sequence, iters);
+        self.threads::<P, _>("sequence", sequence, &[&UNARMED, &ARMED]);
+        let tasks = |iters| requests::<P>(Pattern::Tasks, iters);
+        self.threads::<P, _>("tasks", tasks, &[&UNARMED, &ARMED]);
     }
 
     fn reset<P: Resets>(&mut self) {

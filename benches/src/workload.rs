@@ -14,7 +14,10 @@ use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, oneshot};
 use tokio_wheel::Timer;
 
-use crate::peer::{Peer, Resets};
+use crate::{
+    peer::{Peer, Resets},
+    process::thread_cpu_time,
+};
 
 /// A server's usual limit. It is so long that nearly every sleep is canceled.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -32,19 +35,63 @@ pub async fn churn<P: Peer>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Awaits a timeout around a future that is pending once. The workload polls by hand, because the
-/// scheduler costs as much as a timer and may move the task to another worker.
+/// Awaits a timeout around a future that is pending once.
 pub async fn io<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
-        let mut timeout = pin!(P::timeout(LIMIT, pending_once()));
-        let polls = poll_fn(|cx| {
-            let first = timeout.as_mut().poll(cx).is_pending();
-            Poll::Ready((first, timeout.as_mut().poll(cx).is_ready()))
-        });
-        assert_eq!(polls.await, (true, true));
+        twice(P::timeout(LIMIT, pending_once())).await;
     }
     start.elapsed()
+}
+
+/// How a connection's task may set its timeouts.
+#[derive(Clone, Copy)]
+pub enum Pattern {
+    /// A timeout of 30 s around a timeout of 5 s.
+    Nested,
+    /// Timeouts of 5, 60 and 30 s, one after the other.
+    Sequence,
+    /// A timeout of 30 s, in a task of its own.
+    Tasks,
+}
+
+/// Runs requests that set their timeouts in this pattern. Returns the CPU time of the worker, which other
+/// processes change less than the time.
+pub async fn requests<P: Peer>(pattern: Pattern, iters: u64) -> Duration {
+    let start = thread_cpu_time();
+    for _ in 0..iters {
+        match pattern {
+            Pattern::Nested => {
+                let inner = P::timeout(secs(5), pending_once());
+                twice(P::timeout(secs(30), inner)).await;
+            }
+            Pattern::Sequence => {
+                for limit in [5, 60, 30] {
+                    twice(P::timeout(secs(limit), pending_once())).await;
+                }
+            }
+            Pattern::Tasks => {
+                let request = tokio::spawn(twice(P::timeout(LIMIT, pending_once())));
+                request.await.expect("the request panicked");
+            }
+        }
+    }
+    thread_cpu_time() - start
+}
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Polls a future that is pending once. It polls by hand, because the scheduler costs as much as a timer and may
+/// move the task to another worker.
+async fn twice(future: impl Future) {
+    let mut future = pin!(future);
+    let polls = poll_fn(|cx| {
+        let first = future.as_mut().poll(cx).is_pending();
+        Poll::Ready((first, future.as_mut().poll(cx).is_ready()))
+    });
+    assert_eq!(polls.await, (true, true));
 }
 
 /// Awaits a timeout around a future that is ready at once.

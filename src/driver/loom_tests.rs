@@ -16,6 +16,7 @@
 //! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `shutdown_races_register` |
+//! | a worker leaves an entry, or takes one over, while the entry fires or the shard closes | `left`, `shard` | `leaving_races_fire`, `taking_over_races_fire`, `leaving_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
 //! | entries enter and leave several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
@@ -35,17 +36,22 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{
+            AtomicUsize,
+            Ordering::{Acquire, Release, SeqCst},
+        },
     },
     task::{Wake, Waker},
 };
 
-use loom::thread;
+use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 use tokio::time::Instant;
 
 use crate::{
     driver::{
+        left::Left,
         limit::{Admission, Limit},
+        room::Allowance,
         shard::{Budget, Counts, EntryState, Refused, Shard},
     },
     wheel::{CHUNK, Key, Order, Tick},
@@ -87,20 +93,21 @@ fn fired(counts: &Counts) -> u64 {
 
 /// Fires the expired entries of a shard like the driver, but takes the lock for only one step at a time.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
-    let mut expired = Vec::new();
+    let (mut expired, mut unused) = (Vec::new(), Vec::new());
     let mut has_work = true;
     while has_work {
         let mut budget = Budget {
             now,
             order: Order::DueFirst,
             steps: 1,
-            wakes: 1,
+            wakes: Allowance { early: 1, all: 1 },
             late: Tick(0),
             end: Instant::now(),
             fired: 0,
         };
-        shard.expire(1, &mut budget, &mut expired);
+        shard.expire(1, &mut budget, &mut expired, &mut unused);
         expired.drain(..).for_each(Waker::wake);
+        unused.clear();
         has_work = shard.published() <= now;
     }
 }
@@ -191,6 +198,118 @@ fn later_reset_races_fire() {
         assert_eq!(wakes.count(), usize::from(reset.is_none()));
         expire(&shard, Tick(7));
         assert_eq!(wakes.count(), 1);
+    });
+}
+
+/// Leaves an entry, as a future does that its worker drops.
+fn leave(shard: &Shard, left: &Left, key: Key) {
+    if !left.add(key) {
+        let oldest = left.keys().next().unwrap();
+        drop(shard.give_up(left, oldest));
+        left.add(key);
+    }
+}
+
+/// Checks "a dropped future is gone": an entry that the driver fires after the drop wakes no task.
+#[test]
+fn leaving_races_fire() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(None));
+        let left = shard.admit().unwrap();
+        let (wakes, waker) = Wakes::new();
+        let key = register(&shard, Tick(2), waker.clone()).unwrap();
+        let dropped = Arc::new(LoomFlag::new(false));
+        let driver = {
+            let (shard, dropped, wakes) = (shard.clone(), dropped.clone(), wakes.clone());
+            thread::spawn(move || {
+                let was_dropped = dropped.load(Acquire);
+                expire(&shard, Tick(2));
+                (was_dropped, wakes.count())
+            })
+        };
+        leave(&shard, &left, key);
+        dropped.store(true, Release);
+        let (was_dropped, woken) = driver.join().unwrap();
+        assert!(!was_dropped || woken == 0);
+        let Counts {
+            cancelled, pending, ..
+        } = shard.counts();
+        assert_eq!((cancelled + woken as u64, pending), (1, 0));
+        assert_eq!(
+            Arc::strong_count(&wakes),
+            2,
+            "the shard has dropped its waker"
+        );
+    });
+}
+
+/// Checks "never lost" and "never early": an entry that a future takes over while the driver fires the left entry
+/// fires at its own deadline, and once.
+#[test]
+fn taking_over_races_fire() {
+    for deadline in [Tick(1), Tick(2), Tick(7)] {
+        loom::model(move || {
+            let shard = Arc::new(Shard::new(None));
+            let left = shard.admit().unwrap();
+            let (wakes, waker) = Wakes::new();
+            let first = register(&shard, Tick(2), waker.clone()).unwrap();
+            leave(&shard, &left, first);
+            let driver = {
+                let shard = shard.clone();
+                thread::spawn(move || expire(&shard, Tick(2)))
+            };
+            let key = match shard.take_over((&left, first), None, deadline, &waker) {
+                Ok(_) => first,
+                Err(unused) => {
+                    drop(unused);
+                    register(&shard, deadline, waker.clone()).unwrap()
+                }
+            };
+            assert_eq!(left.keys().next(), None);
+            driver.join().unwrap();
+            if deadline > Tick(2) {
+                assert_eq!(wakes.count(), 0);
+                assert_eq!(shard.look_up(key), EntryState::Pending);
+            }
+            expire(&shard, Tick(7));
+            assert_eq!(wakes.count(), 1);
+            let counts = shard.counts();
+            assert_eq!(
+                (fired(&counts), counts.cancelled, counts.pending),
+                (1, 1, 0)
+            );
+        });
+    }
+}
+
+/// Checks "a dropped future is gone" at a runtime's end: a shard that closes wakes no left entry, and keeps none.
+#[test]
+fn leaving_races_close() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(None));
+        let left = shard.admit().unwrap();
+        let (wakes, waker) = Wakes::new();
+        let (gone, its_waker) = Wakes::new();
+        let earlier = register(&shard, Tick(4), its_waker).unwrap();
+        leave(&shard, &left, earlier);
+        let key = register(&shard, Tick(4), waker).unwrap();
+        let closer = {
+            let shard = shard.clone();
+            thread::spawn(move || shard.close().for_each(Waker::wake))
+        };
+        leave(&shard, &left, key);
+        closer.join().unwrap();
+        shard.dismiss(&left);
+        assert!(wakes.count() <= 1);
+        assert_eq!(gone.count(), 0);
+        assert_eq!(
+            (Arc::strong_count(&wakes), Arc::strong_count(&gone)),
+            (1, 1)
+        );
+        let Counts {
+            cancelled, pending, ..
+        } = shard.counts();
+        assert_eq!((cancelled, pending), (2, 0));
     });
 }
 

@@ -47,6 +47,7 @@
 //! | module | describes |
 //! |---|---|
 //! | [`registrar`] | how a future or a task registers in one shard of a timer |
+//! | [`left`] | the entries that dropped futures leave for the next futures |
 //! | [`clock`] | the conversion between instants and ticks |
 //! | [`limit`] | the count of pending entries, in a timer with a limit |
 //! | [`task`] | the two halves: when each of them runs |
@@ -65,6 +66,7 @@ pub(crate) mod arming;
 pub(crate) mod clock;
 pub(crate) mod ending;
 pub(crate) mod lateness;
+pub(crate) mod left;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]

@@ -5,13 +5,18 @@
 //! count of the registrar and to the lock of the shard. In the common case, no other worker writes to the
 //! cache lines of the registrar and the shard.
 
-use std::{sync::Arc, task::Waker};
+use std::{
+    ptr,
+    sync::{Arc, OnceLock, Weak},
+    task::Waker,
+};
 
 use tokio::time::Instant;
 
 use crate::{
     driver::{
         clock::Clock,
+        left::Left,
         limit::Admission,
         shard::{Refused, Shard},
         shared::Shared,
@@ -41,17 +46,72 @@ pub(crate) struct Registrar {
     /// Whether the futures of this registrar use the default timer of the runtime in which they register.
     /// Otherwise, they always use this timer.
     pub(crate) is_default: bool,
+    /// The entries that futures have left with the worker to which this registrar belongs.
+    pub(crate) left: Option<Arc<Left>>,
+    /// The registrars of all shards, if futures always use this timer.
+    all: Arc<OnceLock<Box<[Weak<Self>]>>>,
 }
 
 impl Registrar {
-    pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, is_default: bool) -> Self {
+    /// Creates the registrar of a thread, for futures that use the default timer.
+    pub(crate) fn of_thread(
+        shared: Arc<Shared>,
+        shard: Arc<Shard>,
+        left: Option<Arc<Left>>,
+    ) -> Self {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
             clock: shared.clock,
             shared,
-            is_default,
+            is_default: true,
+            left,
+            all: Arc::default(),
         }
+    }
+
+    /// Creates a registrar for each shard, for futures that always use this timer.
+    pub(crate) fn of_all_shards(shared: &Arc<Shared>) -> Box<[Arc<Self>]> {
+        let all = Arc::new(OnceLock::new());
+        let of_shard = |shard: &Arc<Shard>| {
+            let mut registrar = Self::of_thread(shared.clone(), shard.clone(), None);
+            (registrar.is_default, registrar.all) = (false, all.clone());
+            Arc::new(registrar)
+        };
+        let registrars: Box<[_]> = shared.shards.iter().map(of_shard).collect();
+        all.get_or_init(|| registrars.iter().map(Arc::downgrade).collect());
+        registrars
+    }
+
+    /// Returns the registrar of the calling thread's shard, if it is another one.
+    ///
+    /// A listener may make a future and move it to a connection's task. The future then registers where the task
+    /// runs, and not in the shard of the listener. Test: `a_sleep_registers_where_it_is_first_polled`.
+    #[inline]
+    pub(crate) fn nearer(&self) -> Option<Arc<Self>> {
+        let index = self.shared.shard_of_thread();
+        if ptr::eq(&*self.shard, &*self.shared.shards[index]) {
+            return None;
+        }
+        self.all.get()?[index].upgrade()
+    }
+
+    /// Keeps the entry of a dropped future for the next future of the same task. Deregisters the oldest entry if
+    /// there are too many, and returns its waker, which the caller drops.
+    ///
+    /// Only the worker to which the registrar belongs calls this function.
+    #[inline]
+    pub(crate) fn leave(&self, key: Key) -> Option<Waker> {
+        let Some(left) = &self.left else {
+            return self.shard.deregister(key);
+        };
+        if left.add(key) {
+            return None;
+        }
+        let oldest = left.keys().next();
+        let unused = oldest.and_then(|oldest| self.shard.give_up(left, oldest));
+        left.add(key);
+        unused
     }
 
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
@@ -77,6 +137,19 @@ impl Registrar {
 
     #[inline]
     fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
+        if let Some(left) = &self.left {
+            if let Some(key) = left.keys().next() {
+                match self.shard.take_over((left, key), now, deadline, waker) {
+                    Ok(published) => {
+                        if self.lower_armed(published) {
+                            self.shared.rearm();
+                        }
+                        return Ok(key);
+                    }
+                    Err(unused) => drop(unused),
+                }
+            }
+        }
         let waker = waker.clone();
         let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
         if self.lower_armed(published) {
@@ -170,6 +243,21 @@ impl Drop for Registrar {
     fn drop(&mut self) {
         if self.shared.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.notify.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Registrar {
+        /// Creates a registrar for futures that register in this shard on every thread.
+        pub(crate) fn of_shard(shared: &Arc<Shared>, shard: usize) -> Arc<Self> {
+            let shard = shared.shards[shard].clone();
+            let mut registrar = Self::of_thread(shared.clone(), shard, None);
+            registrar.is_default = false;
+            Arc::new(registrar)
         }
     }
 }

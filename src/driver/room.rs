@@ -1,27 +1,32 @@
 //! How many tasks a turn of the driver may wake.
 //!
 //! A worker's own queue has room for [`ROOM`] tasks. If a thread pushes a task to a full queue, tokio moves
-//! half of the queue to the queue that all workers share. The tasks that sockets have woken move there too. If
-//! the driver woke a whole crowd of expired entries at once, these tasks would wait behind the crowd.
+//! half of the queue to the queue that all workers share. A busy worker seldom looks at the shared queue, so the
+//! tasks in it run late, among them the tasks that sockets have woken. If the driver woke a whole crowd of expired
+//! entries at once, they would wait behind the crowd. So a turn has two limits:
 //!
-//! So the tasks that a turn wakes, and the tasks in the shared queue, are together at most [`ROOM`]. The rest of
-//! the crowd waits in the wheel, however late it is, until the queue has drained. If the worker was parked, its
-//! queue is empty, so none of the woken tasks moves to the shared queue, and an idle worker can take each of
-//! them (test: `a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it` in
-//! `tests/promises/p03_lateness.rs`).
+//! | entries | a turn wakes at most | if |
+//! |---|---|---|
+//! | not yet [late](LATE) | [`FEW`] tasks | always |
+//! | late | as many tasks as the shared queue has room for: [`ROOM`], less the tasks in the queue | the runtime is calm |
+//! | late | all | the runtime is busy with others |
 //!
-//! # Others keep the queue full
+//! A runtime is calm if a worker has parked since the turn before the backlog began. Then others leave time to
+//! spare, so the queue drains, and holding entries back loses no time. The rest of the crowd waits in the wheel, in
+//! the order of deadlines.
 //!
-//! On a saturated runtime, the queue may never drain, although the driver wakes nothing. The entries would
-//! starve. `tokio::time` would wake them all at once, so that they get their share of the workers. So if each
-//! turn of [`PATIENCE`] finds [little](LITTLE) room, the following turn may wake [`FIRST`] tasks, and each turn
-//! after it twice as many as the turn before. This ends when a turn finds room.
+//! If no worker has parked, others keep the workers busy. Then the entries would not get their share of the
+//! workers: `tokio::time` would wake them all at once. So late entries are not held back. The same holds if each
+//! turn of [`PATIENCE`] finds [little](LITTLE) room, because then others keep the queue full. So no entry starves
+//! (tests: `timer::starved`).
 //!
-//! The driver cannot tell its own tasks from other tasks in the queue. It relies on time: between two turns on
-//! a busy worker, the worker runs about sixty tasks, and then a crowd has left room for at least [`LITTLE`].
+//! On a current-thread runtime a turn holds nothing back, because no task can overtake the tasks in the only
+//! queue.
 //!
-//! Tests: `tests` in this file, and `timer::starved`, in which no entry starves although others keep the queue
-//! full.
+//! A turn on a parked worker never fills the worker's queue, so that an idle worker can take each woken task. Test:
+//! `a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it` in `tests/promises/p03_lateness.rs`.
+//!
+//! Tests: `tests` in this file.
 
 use std::time::Duration;
 
@@ -30,116 +35,176 @@ use tokio::{
     time::Instant,
 };
 
-/// The number of tasks that the shared queue may hold after a turn: as many as a worker's own queue holds.
+/// The number of tasks that a turn may wake before they are late.
 ///
-/// With 512, another timer was up to 172 ms late beside a crowd, with 256 up to 45 ms (`compare saturated --scene
-/// crowd --workers 2 --tasks 50,300`). The storm took equally long with 256, 512 and 1,024.
-const ROOM: usize = 256;
+/// With 256, the p99 of sleeps beside a busy service was 12 ms instead of 1.2 ms (`compare saturated --scene service
+/// --workers 1`).
+pub(crate) const FEW: usize = 64;
 
-/// A turn that finds less room than this has found little room.
+/// The number of tasks that a turn and the shared queue may hold together: as many as a worker's own queue holds.
+///
+/// With 512 and 1,024, the round trips of `sockets storm` took equally long.
+pub(crate) const ROOM: usize = 256;
+
+/// A turn that finds less room than this has found little room. On a busy worker, about sixty tasks run between two
+/// turns, so a crowd alone leaves more.
 pub(crate) const LITTLE: usize = 32;
 
-/// The time for which turns must find little room before a turn exceeds the room.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(5);
+/// The time after which others keep the queue full, if all turns find little room.
+///
+/// With 5 ms, a crowd of tasks that run for 100 µs was taken for others.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The number of tasks that the first turn may wake that exceeds the room.
-const FIRST: usize = 64;
+/// An entry that waits for this duration after its deadline is late.
+pub(crate) const LATE: Duration = Duration::from_millis(5);
 
 /// The rule, and what it must remember from turn to turn.
 pub(crate) struct Room {
-    queue: Queue,
+    workers: Workers,
+    /// How often workers had parked at the last turn.
+    parks: u64,
+    /// Whether a worker has parked since the turn before the backlog began, and others do not keep the queue full.
+    is_calm: bool,
     /// The first of the turns since which all turns have found little room.
     full_since: Option<Instant>,
-    /// The number of tasks that the last turn was allowed to wake, if it was allowed to exceed the room.
-    exceeded: usize,
 }
 
-/// The queue that all workers of a runtime share.
-enum Queue {
-    /// The queue of a current-thread runtime. It has no limit, and each task runs in its turn.
-    OfOneThread,
-    OfWorkers(RuntimeMetrics),
-    /// A queue whose depth is set by a test.
+/// The number of tasks that a turn may wake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// The number of tasks that the turn may wake before they are late.
+    pub(crate) early: usize,
+    /// The number of tasks that the turn may wake in all.
+    pub(crate) all: usize,
+}
+
+/// The workers of a runtime.
+enum Workers {
+    /// The thread of a current-thread runtime.
+    One,
+    Many(RuntimeMetrics),
     #[cfg(all(test, not(tokio_wheel_loom)))]
-    OfTest(&'static std::sync::atomic::AtomicUsize),
+    OfTest(&'static tests::Load),
 }
 
 impl Room {
     pub(crate) fn new(runtime: &runtime::Handle) -> Self {
         Self::of(match runtime.runtime_flavor() {
-            RuntimeFlavor::MultiThread => Queue::OfWorkers(runtime.metrics()),
-            _ => Queue::OfOneThread,
+            RuntimeFlavor::MultiThread => Workers::Many(runtime.metrics()),
+            _ => Workers::One,
         })
     }
 
     /// Creates a rule that limits no turn.
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn unlimited() -> Self {
-        Self::of(Queue::OfOneThread)
+        Self::of(Workers::One)
     }
 
-    fn of(queue: Queue) -> Self {
+    fn of(workers: Workers) -> Self {
         Self {
-            queue,
+            workers,
+            parks: 0,
+            is_calm: false,
             full_since: None,
-            exceeded: 0,
         }
     }
 
-    /// Returns the number of tasks that a turn may wake which begins at `now`.
-    pub(crate) fn for_turn(&mut self, now: Instant) -> usize {
-        let Some(depth) = self.queue.depth() else {
-            return usize::MAX;
+    /// Returns how many tasks a turn may wake that begins at `now`.
+    pub(crate) fn for_turn(&mut self, now: Instant) -> Allowance {
+        let Some((depth, parks)) = self.workers.load() else {
+            let (early, all) = (usize::MAX, usize::MAX);
+            return Allowance { early, all };
         };
+        self.is_calm |= parks != self.parks;
+        self.parks = parks;
         let room = ROOM.saturating_sub(depth);
         if room >= LITTLE {
-            (self.full_since, self.exceeded) = (None, 0);
-            return room;
+            self.full_since = None;
+        } else if now - *self.full_since.get_or_insert(now) >= PATIENCE {
+            self.is_calm = false;
         }
-        let full_since = *self.full_since.get_or_insert(now);
-        if now.saturating_duration_since(full_since) < PATIENCE {
-            return room;
-        }
-        self.exceeded = self.exceeded.saturating_mul(2).max(FIRST);
-        self.exceeded
+        let all = if self.is_calm { room } else { usize::MAX };
+        let early = FEW.min(all);
+        Allowance { early, all }
+    }
+
+    /// Records that a turn has left no expired entry.
+    pub(crate) fn backlog_is_over(&mut self) {
+        self.is_calm = false;
     }
 }
 
-impl Queue {
-    /// Returns the number of tasks in the queue, or `None` if the queue has no limit.
-    fn depth(&self) -> Option<usize> {
+impl Workers {
+    /// Returns the number of tasks in the shared queue, and how often workers have parked. Returns `None` if there
+    /// is no shared queue.
+    fn load(&self) -> Option<(usize, u64)> {
         match self {
-            Self::OfOneThread => None,
-            Self::OfWorkers(workers) => Some(workers.global_queue_depth()),
+            Self::One => None,
+            Self::Many(workers) => {
+                let all = 0..workers.num_workers();
+                // tokio also increments the count after a worker has looked at its timers.
+                let parks = all.map(|worker| workers.worker_park_unpark_count(worker));
+                Some((workers.global_queue_depth(), parks.sum()))
+            }
             #[cfg(all(test, not(tokio_wheel_loom)))]
-            Self::OfTest(depth) => Some(depth.load(std::sync::atomic::Ordering::Relaxed)),
+            Self::OfTest(load) => Some(load.get()),
         }
     }
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 pub(crate) mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
     use super::*;
 
-    /// The depth of a queue that others fill. A turn may then wake [`FEW`] tasks.
-    pub(crate) const BUSY: usize = ROOM - FEW;
+    /// What others do on the workers of a runtime. The test sets it.
+    #[derive(Default)]
+    pub(crate) struct Load {
+        depth: AtomicUsize,
+        parks: AtomicU64,
+    }
 
-    /// The number of tasks that a turn may wake beside a [busy](BUSY) queue.
-    pub(crate) const FEW: usize = 64;
+    impl Load {
+        /// The workers never park, and the queue has room.
+        pub(crate) const BUSY: Self = Self {
+            depth: AtomicUsize::new(0),
+            parks: AtomicU64::new(0),
+        };
 
-    impl Room {
-        /// Returns the rule for a queue whose depth the test sets.
-        pub(crate) fn beside(depth: &'static AtomicUsize) -> Self {
-            Self::of(Queue::OfTest(depth))
+        pub(crate) fn set_depth(&self, depth: usize) {
+            self.depth.store(depth, Relaxed);
+        }
+
+        pub(crate) fn park(&self) {
+            self.parks.fetch_add(1, Relaxed);
+        }
+
+        pub(super) fn get(&self) -> (usize, u64) {
+            (self.depth.load(Relaxed), self.parks.load(Relaxed))
         }
     }
 
+    impl Room {
+        pub(crate) fn beside(load: &'static Load) -> Self {
+            Self::of(Workers::OfTest(load))
+        }
+    }
+
+    fn all(room: &mut Room, now: Instant) -> usize {
+        let Allowance { early, all } = room.for_turn(now);
+        assert_eq!(early, FEW.min(all));
+        all
+    }
+
     #[test]
-    fn a_turn_wakes_as_many_tasks_as_the_shared_queue_has_room_for() {
-        static DEPTH: AtomicUsize = AtomicUsize::new(0);
-        let (mut room, now) = (Room::beside(&DEPTH), Instant::now());
+    fn a_turn_wakes_as_many_tasks_as_the_queue_of_a_calm_runtime_has_room_for() {
+        static LOAD: Load = Load::BUSY;
+        let (mut room, now) = (Room::beside(&LOAD), Instant::now());
+        assert_eq!(all(&mut room, now), usize::MAX, "no worker has parked");
+        LOAD.park();
+        // The crowd keeps the workers busy, so they do not park any more.
         for (depth, wakes) in [
             (0, 256),
             (200, 56),
@@ -148,50 +213,53 @@ pub(crate) mod tests {
             (100_000, 0),
             (0, 256),
         ] {
-            DEPTH.store(depth, Relaxed);
-            assert_eq!(room.for_turn(now), wakes, "beside {depth} tasks");
+            LOAD.set_depth(depth);
+            assert_eq!(all(&mut room, now), wakes, "beside {depth} tasks");
         }
+        room.backlog_is_over();
+        assert_eq!(
+            all(&mut room, now),
+            usize::MAX,
+            "others keep the workers busy"
+        );
     }
 
     #[test]
-    fn turns_wake_more_and_more_while_others_keep_the_queue_full() {
-        static DEPTH: AtomicUsize = AtomicUsize::new(ROOM);
-        let (mut room, mut now) = (Room::beside(&DEPTH), Instant::now());
-        assert_eq!(room.for_turn(now), 0);
+    fn turns_hold_nothing_back_that_is_late_while_others_keep_the_queue_full() {
+        static LOAD: Load = Load::BUSY;
+        let (mut room, now) = (Room::beside(&LOAD), Instant::now());
+        LOAD.park();
+        LOAD.set_depth(ROOM);
+        assert_eq!(all(&mut room, now), 0);
         // A queue that has drained in the meantime is not kept full by others.
-        DEPTH.store(ROOM - LITTLE, Relaxed);
-        assert_eq!(room.for_turn(now + PATIENCE), LITTLE);
-        DEPTH.store(ROOM - LITTLE + 1, Relaxed);
-        now += 2 * PATIENCE;
-        assert_eq!(room.for_turn(now), LITTLE - 1);
+        LOAD.set_depth(ROOM - LITTLE);
+        assert_eq!(all(&mut room, now + PATIENCE), LITTLE);
+        LOAD.set_depth(ROOM - LITTLE + 1);
+        let now = now + 2 * PATIENCE;
+        assert_eq!(all(&mut room, now), LITTLE - 1);
         assert_eq!(
-            room.for_turn(now + PATIENCE - Duration::from_nanos(1)),
+            all(&mut room, now + PATIENCE - Duration::from_nanos(1)),
             LITTLE - 1
         );
-        now += PATIENCE;
-        for wakes in [64, 128, 256, 512, 1_024] {
-            DEPTH.fetch_add(wakes, Relaxed);
-            assert_eq!(room.for_turn(now), wakes);
-        }
-        for _ in 0..100 {
-            room.for_turn(now);
-        }
-        assert_eq!(room.for_turn(now), usize::MAX);
-        DEPTH.store(0, Relaxed);
-        assert_eq!(room.for_turn(now), ROOM);
+        assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
+        // Workers of such a runtime may park now and then.
+        LOAD.park();
+        assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
     }
 
     #[test]
-    fn a_current_thread_runtime_has_no_shared_queue() {
-        let rooms = |runtime: runtime::Runtime| {
-            let mut room = Room::new(runtime.handle());
-            room.for_turn(Instant::now())
-        };
+    fn the_rule_sees_the_workers_of_a_runtime() {
         let many = runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .build();
-        assert_eq!(rooms(many.unwrap()), ROOM);
-        let one = runtime::Builder::new_current_thread().build();
-        assert_eq!(rooms(one.unwrap()), usize::MAX);
+            .worker_threads(2)
+            .build()
+            .unwrap();
+        let mut room = Room::new(many.handle());
+        // The workers park when they have started.
+        while all(&mut room, Instant::now()) != ROOM {
+            std::thread::yield_now();
+        }
+        let one = runtime::Builder::new_current_thread().build().unwrap();
+        let mut room = Room::new(one.handle());
+        assert_eq!(room.for_turn(Instant::now()).early, usize::MAX);
     }
 }

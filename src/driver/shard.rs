@@ -23,16 +23,19 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         lateness::Lateness,
+        left::Left,
         limit::{Admission, Limit},
-        locked::{LockedWheel, State},
+        locked::{LockedWheel, State, Wheel},
+        room::Allowance,
     },
+    ground::{sync::MutexGuard, unwind},
     wheel::{Key, Order, Removed, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    wheel: LockedWheel<Waker, Counters>,
+    wheel: LockedWheel<Waker, Attached>,
     /// The limit on entries, which all shards of a timer share.
     limit: Option<Arc<Limit>>,
 }
@@ -60,7 +63,7 @@ pub(crate) enum EntryState {
     Closed,
 }
 
-impl State<Waker, Counters> {
+impl State<Waker, Attached> {
     /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> EntryState {
         if self.closed {
@@ -71,12 +74,51 @@ impl State<Waker, Counters> {
     }
 }
 
-/// The counters of a shard. They never decrease.
-struct Counters {
+/// What the lock of a shard protects beside the wheel. The counters never decrease.
+struct Attached {
     cancelled: u64,
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
     /// and the wheel.
     lateness: Box<Lateness>,
+    /// The entries that futures have left with the workers of this shard. The list never grows beyond its
+    /// capacity.
+    left: Vec<Arc<Left>>,
+}
+
+/// The maximum number of workers that may use a shard and leave entries. A worker moves to another thread when
+/// its task calls `block_in_place`, so there may be more threads than workers.
+const LEAVERS: usize = 4;
+
+/// The maximum number of entries that futures have left in a shard.
+pub(crate) const MAX_LEFT: usize = LEAVERS * Left::PLACES;
+
+impl Attached {
+    fn count_cancelled(&mut self) {
+        self.cancelled += 1;
+    }
+
+    /// Removes the left entries with a deadline up to `until`. Puts their wakers into `unused`, which must have
+    /// room for [`MAX_LEFT`] wakers. The caller drops the wakers.
+    fn remove_left(&mut self, wheel: &mut Wheel<Waker>, until: Tick, unused: &mut Vec<Waker>) {
+        for (left, key) in self
+            .left
+            .iter()
+            .flat_map(|left| left.keys().map(move |key| (left, key)))
+        {
+            if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
+                left.remove(key);
+                let removed = wheel.deregister(key);
+                self.cancelled += u64::from(removed.is_some());
+                unused.extend(removed.map(|entry| entry.value));
+            }
+        }
+    }
+
+    /// Returns the number of left entries that are in the wheel.
+    fn count_left(&self, wheel: &Wheel<Waker>) -> u64 {
+        let keys = self.left.iter().flat_map(|left| left.keys());
+        keys.filter(|key| wheel.get(*key).is_some()).count() as u64
+    }
 }
 
 /// The values that a reading of a shard's counters returns.
@@ -97,9 +139,19 @@ pub(crate) struct Budget {
     /// The instant at which the turn ends.
     pub(crate) end: Instant,
     /// The number of tasks that the driver may still wake. Consecutive wakers of one task count as one.
-    pub(crate) wakes: usize,
+    pub(crate) wakes: Allowance,
+    /// An entry with this deadline or an earlier deadline is late.
+    pub(crate) late: Tick,
     /// The number of entries that have fired in this turn.
     pub(crate) fired: usize,
+}
+
+impl Budget {
+    /// Returns whether the driver may fire entries of a shard with this published tick.
+    pub(crate) fn may_fire(&self, published: Tick) -> bool {
+        let Allowance { early, all } = self.wakes;
+        all > 0 && (early > 0 || published <= self.late)
+    }
 }
 
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
@@ -116,12 +168,13 @@ const BACKLOG_SHARE: usize = 4;
 
 impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
-        let counters = Counters {
+        let attached = Attached {
             cancelled: 0,
             lateness: Box::new(Lateness::new()),
+            left: Vec::with_capacity(LEAVERS),
         };
         Self {
-            wheel: LockedWheel::new(Tick(0), counters),
+            wheel: LockedWheel::new(Tick(0), attached),
             limit,
         }
     }
@@ -155,6 +208,65 @@ impl Shard {
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
+    /// Gives the entry that `key` names, which a dropped future has `left`, to a future of the same task.
+    ///
+    /// If the entry is gone or belongs to another task, returns its waker as an error, which the caller drops.
+    /// The other arguments and the result are those of [`register`](Self::register).
+    #[inline]
+    pub(crate) fn take_over(
+        &self,
+        (left, key): (&Left, Key),
+        now: Option<Tick>,
+        deadline: Tick,
+        waker: &Waker,
+    ) -> Result<Option<Tick>, Option<Waker>> {
+        let mut state = self.wheel.lock();
+        left.remove(key);
+        let registered = state.wheel.get(key).ok_or(None)?;
+        if !registered.will_wake(waker) {
+            return Err(self.remove_from(state, key, Attached::count_cancelled));
+        }
+        state.attached.count_cancelled();
+        self.wheel.catch_up(&mut state, now);
+        state.wheel.reset(key, deadline);
+        Ok(self.wheel.publish_earlier(&mut state, deadline))
+    }
+
+    /// Removes an entry that a future has `left`, if it is still in the wheel. Returns its waker, which the caller
+    /// drops.
+    #[cold]
+    pub(crate) fn give_up(&self, left: &Left, key: Key) -> Option<Waker> {
+        let state = self.wheel.lock();
+        left.remove(key);
+        self.remove_from(state, key, Attached::count_cancelled)
+    }
+
+    /// Lets a worker leave entries in this shard, unless too many threads do.
+    ///
+    /// Entries of a timer with a limit are not left, because other futures need their places.
+    pub(crate) fn admit(&self) -> Option<Arc<Left>> {
+        let left = Arc::<Left>::default();
+        let mut state = self.wheel.lock();
+        let admitted = &mut state.attached.left;
+        if self.limit.is_some() || admitted.len() == LEAVERS {
+            return None;
+        }
+        admitted.push(left.clone());
+        Some(left)
+    }
+
+    /// Removes the entries that a worker has left. The worker leaves no more entries.
+    pub(crate) fn dismiss(&self, left: &Arc<Left>) {
+        for key in left.keys() {
+            drop(self.give_up(left, key));
+        }
+        let mut state = self.wheel.lock();
+        state
+            .attached
+            .left
+            .retain(|admitted| !Arc::ptr_eq(admitted, left));
+    }
+
     /// Returns whether a registration should read the time: see [`LockedWheel::is_near`].
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
@@ -164,7 +276,7 @@ impl Shard {
     /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
-        self.remove(key, |counters| counters.cancelled += 1)
+        self.remove(key, Attached::count_cancelled)
     }
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
@@ -196,13 +308,22 @@ impl Shard {
     ///
     /// Returns the entry's waker, which the caller wakes.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
-        self.remove(key, |counters| counters.lateness.count(0))
+        self.remove(key, |attached| attached.lateness.count(0))
     }
 
     /// Removes an entry, if it is still in the wheel, and counts it with `count`.
     #[inline]
-    fn remove(&self, key: Key, count: impl FnOnce(&mut Counters)) -> Option<Waker> {
-        let mut state = self.wheel.lock();
+    fn remove(&self, key: Key, count: impl FnOnce(&mut Attached)) -> Option<Waker> {
+        self.remove_from(self.wheel.lock(), key, count)
+    }
+
+    #[inline]
+    fn remove_from(
+        &self,
+        mut state: MutexGuard<'_, State<Waker, Attached>>,
+        key: Key,
+        count: impl FnOnce(&mut Attached),
+    ) -> Option<Waker> {
         let waker = state.wheel.deregister(key)?.value;
         count(&mut state.attached);
         self.discount(1);
@@ -250,35 +371,41 @@ impl Shard {
     }
 
     /// Advances the wheel to the time of `budget`, then cascades its backlog. Puts the wakers of the entries
-    /// that fire into `expired`.
+    /// that fire into `expired`, and the wakers of entries that were [left](Left) into `unused`.
     ///
     /// Does at most `steps` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
-    /// If the budget has no wakes left, the function fires no entry.
+    /// If the budget has no wakes left, the function fires no entry, or only entries that are late.
     ///
-    /// The caller wakes the wakers. Then, if `has_unused` of the result is true, the caller
+    /// The caller wakes the first wakers and drops the second. Then, if `has_unused` of the result is true, the caller
     /// [frees](Self::free_unused) the unused memory.
     pub(crate) fn expire(
         &self,
         steps: usize,
         budget: &mut Budget,
         expired: &mut Vec<Waker>,
+        unused: &mut Vec<Waker>,
     ) -> Expiration {
         let given = steps.min(budget.steps);
         let mut state = self.wheel.lock();
         let State {
             wheel, attached, ..
         } = &mut *state;
+        attached.remove_left(wheel, budget.now, unused);
         let before = expired.len();
+        let may_fire = budget.may_fire(self.published());
         let (now, mut wakes) = (budget.now, budget.wakes);
         let fire = |entry: Removed<Waker>| {
             (attached.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
+            let is_early = entry.deadline > budget.late;
             if !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                wakes -= 1;
+                wakes.all = wakes.all.saturating_sub(1);
+                wakes.early = wakes.early.saturating_sub(is_early.into());
             }
             expired.push(entry.value);
             match wakes {
-                0 => ControlFlow::Break(()),
+                Allowance { all: 0, .. } => ControlFlow::Break(()),
+                Allowance { early: 0, .. } if is_early => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         };
@@ -287,7 +414,7 @@ impl Shard {
             false => 0,
         };
         let mut steps = given - reserved;
-        if budget.wakes > 0 {
+        if may_fire {
             // The next visit does what is left.
             let _ = wheel.advance(now, budget.order, &mut steps, fire);
         }
@@ -326,12 +453,18 @@ impl Shard {
 
     /// Closes the shard permanently, and returns the wakers of its entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
+        let mut unused = Vec::with_capacity(MAX_LEFT);
         let wheel = {
             let mut state = self.wheel.lock();
+            let State {
+                wheel, attached, ..
+            } = &mut *state;
+            attached.remove_left(wheel, Tick::NEVER, &mut unused);
             state.attached.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
             state.close()
         };
+        unused.into_iter().for_each(unwind::discard);
         wheel.into_values()
     }
 
@@ -346,9 +479,10 @@ impl Shard {
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
         let state = self.wheel.lock();
+        let left = state.attached.count_left(&state.wheel);
         Counts {
-            pending: state.wheel.len() as u64,
-            cancelled: state.attached.cancelled,
+            pending: state.wheel.len() as u64 - left,
+            cancelled: state.attached.cancelled + left,
             lateness: (*state.attached.lateness).clone(),
         }
     }

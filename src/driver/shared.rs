@@ -33,9 +33,8 @@ use crate::{
         turn::Turn,
     },
     ground::{
-        sync::{AtomicUsize, Notify, Ordering},
-        thread::is_worker_of,
-        trace, waker,
+        sync::{AtomicUsize, Notify, Ordering, worker_index},
+        thread, trace, waker,
     },
     wheel::Tick,
 };
@@ -84,6 +83,14 @@ impl Shared {
         }
     }
 
+    /// Returns the index of the calling thread's shard.
+    ///
+    /// The index of a worker determines its shard. For any other thread, the thread's number determines the
+    /// shard. So these threads are spread over the shards.
+    pub(crate) fn shard_of_thread(&self) -> usize {
+        worker_index().unwrap_or_else(thread::number) % self.shards.len()
+    }
+
     /// Raises published ticks that are too early. A cancellation can leave a published tick too early.
     ///
     /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
@@ -118,7 +125,7 @@ impl Shared {
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        let is_worker = is_worker_of(self.runtime);
+        let is_worker = thread::is_worker_of(self.runtime);
         if is_worker {
             self.parking.rearm(|| self.armed());
         }

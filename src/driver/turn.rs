@@ -11,7 +11,7 @@
 //! lateness depends on the number of expired entries, and not on the number of pending entries (tests:
 //! `timer::starved`).
 //!
-//! A turn wakes only as many tasks as the runtime's queue has [room](crate::driver::room) for.
+//! How many tasks a turn may wake is the subject of [`room`](crate::driver::room).
 //!
 //! Tests: `tests` in this file.
 
@@ -20,10 +20,10 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use crate::{
     driver::{
         clock::Clock,
-        room::Room,
-        shard::{Budget, Shard},
+        room::{LATE, Room},
+        shard::{Budget, MAX_LEFT, Shard},
     },
-    ground::{trace, waker},
+    ground::{trace, unwind, waker},
     wheel::Tick,
 };
 
@@ -48,6 +48,8 @@ pub(crate) struct Turn {
     /// A buffer for the wakers of entries that fire. A visit fills it under the lock of a shard, and empties
     /// it after it has released the lock.
     expired: Vec<Waker>,
+    /// A buffer for the wakers of entries that dropped futures have left.
+    unused: Vec<Waker>,
     room: Room,
 }
 
@@ -56,6 +58,7 @@ impl Turn {
         Self {
             next_shard: 0,
             expired: Vec::with_capacity(HOLD),
+            unused: Vec::with_capacity(MAX_LEFT),
             room,
         }
     }
@@ -69,11 +72,14 @@ impl Turn {
             steps: STEPS,
             end: start + LENGTH,
             wakes: self.room.for_turn(start),
+            late: start
+                .checked_sub(LATE)
+                .map_or(Tick(0), |late| clock.reached(late)),
             fired: 0,
         };
         while budget.steps > 0 {
             let (shard, published) = earliest(shards, self.next_shard);
-            if published > budget.now || budget.wakes == 0 {
+            if published > budget.now || !budget.may_fire(published) {
                 break;
             }
             self.next_shard = shard + 1;
@@ -85,6 +91,9 @@ impl Turn {
             while has_cascades && budget.steps > 0 {
                 has_cascades = self.visit(clock, shards, shard, &mut budget);
             }
+        }
+        if earliest(shards, 0).1 > budget.now {
+            self.room.backlog_is_over();
         }
         budget.fired > 0
     }
@@ -100,9 +109,10 @@ impl Turn {
     ) -> bool {
         let shard = &shards[number];
         let allowed = budget.steps;
-        let visited = shard.expire(HOLD, budget, &mut self.expired);
+        let visited = shard.expire(HOLD, budget, &mut self.expired, &mut self.unused);
         let fired = self.expired.len();
         self.expired.drain(..).for_each(waker::wake);
+        self.unused.drain(..).for_each(unwind::discard);
         if visited.has_unused {
             shard.free_unused();
         }
@@ -141,13 +151,13 @@ pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::{sync::atomic::AtomicUsize, task::Wake};
+    use std::task::Wake;
 
     use super::*;
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
         limit::Admission,
-        room::tests::{BUSY, FEW},
+        room::{FEW, ROOM, tests::Load},
     };
 
     struct Silent;
@@ -195,17 +205,33 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_wakes_no_more_tasks_than_there_is_room_for_however_late_they_are() {
+    fn a_turn_wakes_few_tasks_that_are_not_late() {
         const MANY: usize = 1_000;
-        static QUEUE: AtomicUsize = AtomicUsize::new(BUSY);
+        static LOAD: Load = Load::BUSY;
         let shards = Shards::new(1);
+        let mut turn = Turn::new(Room::beside(&LOAD));
+        shards.register(DEFAULT_TICK, MANY);
+        shards.register(2 * DEFAULT_TICK, MANY);
+        shards.manual.advance(DEFAULT_TICK + LATE);
+        // The entries of the first tick are late.
+        assert_eq!(shards.take(&mut turn), [MANY + FEW]);
+        assert_eq!(shards.take(&mut turn), [MANY + 2 * FEW]);
+        assert_eq!(shards.take(&mut Turn::new(Room::unlimited())), [2 * MANY]);
+    }
+
+    #[test]
+    fn a_turn_on_a_calm_runtime_leaves_room_however_late_the_entries_are() {
+        const MANY: usize = 1_000;
+        static LOAD: Load = Load::BUSY;
+        let shards = Shards::new(1);
+        let mut turn = Turn::new(Room::beside(&LOAD));
         shards.register(DEFAULT_TICK, MANY);
         shards.manual.advance(Duration::from_secs(10));
-        let mut turn = Turn::new(Room::beside(&QUEUE));
+        LOAD.park();
         for turns in 1..=3 {
-            assert_eq!(shards.take(&mut turn), [turns * FEW]);
+            assert_eq!(shards.take(&mut turn), [turns * ROOM]);
         }
-        assert_eq!(shards.take(&mut Turn::new(Room::unlimited())), [MANY]);
+        assert_eq!(shards.take(&mut turn), [MANY]);
     }
 
     #[test]

@@ -158,8 +158,17 @@ impl Registration {
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let registrar = match &self.registrar {
-            Some(bound) if !bound.is_default => bound,
-            _ => self.registrar.insert(default::registrar()),
+            Some(bound) if !bound.is_default => match bound.nearer() {
+                Some(nearer) => self.registrar.insert(nearer),
+                None => bound,
+            },
+            _ => {
+                // A future that registers again has a reference that it can use again.
+                if let Some(last) = self.registrar.take() {
+                    default::leave(last, None);
+                }
+                self.registrar.insert(default::registrar())
+            }
         };
         match registrar.register(self.deadline, cx.waker()) {
             Ok(key) => {
@@ -254,14 +263,14 @@ impl Drop for Registration {
     }
 }
 
-/// Deregisters the entry of a dropped registration, and releases its registrar.
+/// Leaves or deregisters the entry of a dropped registration, and releases its registrar.
 // This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
-    if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
-        drop(registrar.shard.deregister(key));
-    }
+    let key = key.filter(|key| *key != Key::ABSENT);
     if registrar.is_default {
-        default::leave(registrar);
+        default::leave(registrar, key);
+    } else if let Some(key) = key {
+        drop(registrar.shard.deregister(key));
     }
 }

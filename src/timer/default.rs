@@ -25,6 +25,8 @@
 //!   `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
 //! * A thread that has another worker index than at the look-up looks the timer up again. After
 //!   `block_in_place` it may be another worker, with another shard.
+//! * A thread in the state `Worker` keeps the entries of dropped futures for the next futures (see
+//!   [`left`](crate::driver::left)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
 //!   (`Registration::poll_refused`).
 //! * [`Timer::current`] always asks which runtime is current, because a scheduled task must run there. Test:
@@ -44,12 +46,14 @@
 //!
 //! Models: `timer::loom_tests::shutdown_races_the_next_default_timer` and `runtime_end_races_poll`.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, sync::Arc, task::Waker};
 
 use tokio::runtime::{self, RuntimeFlavor, worker_index};
 
 use super::{Timer, registry};
-use crate::{driver::registrar::Registrar, error::TryCurrentError, ground::sync::thread_local};
+use crate::{
+    driver::registrar::Registrar, error::TryCurrentError, ground::sync::thread_local, wheel::Key,
+};
 
 thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
@@ -81,6 +85,9 @@ struct Memory {
     worker: Option<usize>,
     thread: Thread,
 }
+
+/// What remains of a dropped future.
+type Surplus = (Option<Arc<Registrar>>, Option<Waker>);
 
 /// The state of a thread. The documentation of this module explains the states.
 enum Thread {
@@ -121,15 +128,31 @@ impl Memory {
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
-    /// Keeps a reference to the remembered registrar, if there is room. Returns the reference if it was not
-    /// kept.
+    /// Keeps the reference of a dropped future, if there is room, and leaves its entry with the registrar, if the
+    /// thread is the registrar's worker.
+    ///
+    /// Returns what the caller must drop: the reference, and the waker of an entry that was deregistered.
     #[inline]
-    fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
-        if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
-            return Some(registrar);
+    fn keep(&mut self, registrar: Arc<Registrar>, key: Option<Key>) -> Surplus {
+        let is_ours = Arc::ptr_eq(&registrar, &self.registrar);
+        let is_worker = matches!(self.thread, Thread::Worker) && self.worker == worker_index();
+        let unused = key.and_then(|key| match is_ours && is_worker {
+            true => registrar.leave(key),
+            false => registrar.shard.deregister(key),
+        });
+        if self.references.len() == KEPT || !is_ours {
+            return (Some(registrar), unused);
         }
         self.references.push(registrar);
-        None
+        (None, unused)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(left) = &self.registrar.left {
+            self.registrar.shard.dismiss(left);
+        }
     }
 }
 
@@ -263,9 +286,9 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
         may_shut_down: false,
         ..registry::timer(current.id())
     };
-    let registrar = timer.default_registrar();
     let worker = worker_index();
     let may_be_worker = worker.is_some() && current.runtime_flavor() == RuntimeFlavor::MultiThread;
+    let registrar = timer.default_registrar(may_be_worker);
     let memory = Memory {
         runtime: current.id(),
         timer: timer.clone(),
@@ -283,16 +306,24 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
     (timer, registrar)
 }
 
-/// Takes over the reference of a dropped future. The next future that this thread registers can use the
-/// reference. Test: `a_thread_keeps_a_few_references`.
+/// Takes over the reference and the entry of a dropped future. The next future that this thread registers can use
+/// them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`left`](crate::driver::left).
 #[inline]
-pub(crate) fn leave(registrar: Arc<Registrar>) {
-    let surplus = MEMORY.try_with(|memory| match memory.borrow_mut().as_mut() {
-        Some(memory) => memory.keep(registrar),
-        None => Some(registrar),
+pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
+    let mut dropped = Some((registrar, key));
+    let surplus = MEMORY.try_with(|memory| {
+        let mut memory = memory.borrow_mut();
+        let memory = memory.as_mut()?;
+        dropped
+            .take()
+            .map(|(registrar, key)| memory.keep(registrar, key))
     });
-    // Dropping the last reference may wake the driver, so the borrow must have ended.
+    // Dropping the last reference may wake the driver, and dropping a waker runs user code, so the borrow must
+    // have ended.
     drop(surplus);
+    if let Some((registrar, Some(key))) = dropped {
+        drop(registrar.shard.deregister(key));
+    }
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -310,13 +341,13 @@ mod tests {
     async fn a_thread_keeps_a_few_references() {
         let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();
         let timer = Timer::builder().build().unwrap();
-        leave(timer.registrar().clone());
+        leave(timer.registrar().clone(), None);
         assert_eq!(kept(), 0);
-        references.into_iter().for_each(leave);
+        references.into_iter().for_each(|it| leave(it, None));
         assert_eq!(kept(), KEPT);
         let mine = registrar();
         assert_eq!(kept(), KEPT - 1, "it is used again");
-        leave(mine);
+        leave(mine, None);
         assert_eq!(kept(), KEPT);
     }
 

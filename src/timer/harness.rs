@@ -1,11 +1,6 @@
 //! A harness for tests of the driver. The test moves the clock, rings the alarm and polls the driver.
 
-use std::{
-    pin::Pin,
-    sync::{Mutex, atomic::AtomicUsize},
-    task::Waker,
-    time::Duration,
-};
+use std::{pin::Pin, sync::Mutex, task::Waker, time::Duration};
 
 use proptest::prelude::ProptestConfig;
 use tokio::time::Instant;
@@ -15,7 +10,7 @@ use super::*;
 use crate::{
     driver::{
         clock::{DEFAULT_TICK, manual::Manual},
-        room::Room,
+        room::{Room, tests::Load},
     },
     futures::Sleep,
 };
@@ -110,8 +105,8 @@ pub(super) struct Setup {
     pub(super) max_pending: Option<usize>,
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
-    /// The number of tasks in the queue that all workers share. `None` on a current-thread runtime.
-    pub(super) queue: Option<&'static AtomicUsize>,
+    /// What others do on the workers of the runtime. `None` on a current-thread runtime.
+    pub(super) load: Option<&'static Load>,
 }
 
 /// A timer with its driver, clock and alarm.
@@ -130,8 +125,8 @@ impl Harness {
         Self::with(shards, None)
     }
 
-    /// Makes a timer with the default tick, beside a queue whose depth the test sets.
-    pub(super) fn with(shards: usize, queue: Option<&'static AtomicUsize>) -> Self {
+    /// Makes a timer with the default tick, whose runtime has a load that the test sets.
+    pub(super) fn with(shards: usize, load: Option<&'static Load>) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         Self::on(
             runtime,
@@ -140,7 +135,7 @@ impl Harness {
                 tick: DEFAULT_TICK,
                 max_pending: None,
                 is_real: true,
-                queue,
+                load,
             },
         )
     }
@@ -158,8 +153,8 @@ impl Harness {
             alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
             max_pending: setup.max_pending,
-            turn: Turn::new(match setup.queue {
-                Some(depth) => Room::beside(depth),
+            turn: Turn::new(match setup.load {
+                Some(load) => Room::beside(load),
                 None => Room::unlimited(),
             }),
         };

@@ -220,7 +220,7 @@ impl Harness {
     }
 
     fn registrar(&self, shard: usize) -> Arc<Registrar> {
-        self.timer.handle.registrars[shard].clone()
+        Registrar::of_shard(&self.timer.handle.shared, shard)
     }
 
     /// Starts a thread that registers a sleep in the given shard.

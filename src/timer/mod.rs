@@ -36,7 +36,6 @@ use crate::{
         shared::Shared, task::DriverTask, turn::Turn,
     },
     error::BuildError,
-    ground::thread,
 };
 
 /// A handle of a timing wheel and of the task that drives it.
@@ -126,19 +125,20 @@ impl Timer {
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
-    fn default_registrar(&self) -> Arc<Registrar> {
+    /// If the thread is a worker, its futures may leave their entries.
+    fn default_registrar(&self, is_worker: bool) -> Arc<Registrar> {
         let shard = self.registrar().shard.clone();
-        Arc::new(Registrar::new(self.handle.shared.clone(), shard, true))
+        let left = is_worker.then(|| shard.admit()).flatten();
+        Arc::new(Registrar::of_thread(
+            self.handle.shared.clone(),
+            shard,
+            left,
+        ))
     }
 
     /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
-    ///
-    /// The index of a worker determines its shard. For any other thread, the thread's number determines the
-    /// shard. So these threads are spread over the shards.
     pub(crate) fn registrar(&self) -> &Arc<Registrar> {
-        let registrars = &self.handle.registrars;
-        let index = runtime::worker_index().unwrap_or_else(thread::number);
-        &registrars[index % registrars.len()]
+        &self.handle.registrars[self.shared().shard_of_thread()]
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -181,9 +181,7 @@ impl Parts {
         let shards = (0..self.shards).map(shard).collect();
         let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);
-        let registrar =
-            |shard: &Arc<Shard>| Arc::new(Registrar::new(shared.clone(), shard.clone(), false));
-        let registrars = shared.shards.iter().map(registrar).collect();
+        let registrars = Registrar::of_all_shards(&shared);
         let waker = shared.clone().into();
         shared.parking.open(self.alarm, waker, self.turn);
         let driver = DriverTask(shared.clone());

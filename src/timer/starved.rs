@@ -5,20 +5,15 @@
 //! the number of expired sleeps:
 //!
 //! * A *short* sleep is registered less than 63 ms before its deadline, so it goes to a fine slot. A short
-//!   sleep may wait only for other expired sleeps. Others may keep the queue that all workers share full. Then
-//!   the turns of [`PATIENCE`], and the turn after them, wake at least [`LITTLE`] tasks.
+//!   sleep may wait only for other expired sleeps. The turns of [`PATIENCE`], and the turn after them, wake at
+//!   least [`LITTLE`] tasks, whatever others do. If others keep the queue full for longer, the turns wake
+//!   everything that is late.
 //! * A *long* sleep may be on the backlog when it expires. Such a sleep may also wait for the other entries
 //!   of the backlog. A quarter of the steps of a turn belongs to the backlog.
 //!
 //! Short sleeps also fire in the order of their deadlines, except for deadlines that are close together.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    time::Duration,
-};
+use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
 use proptest::{collection::vec, prelude::*};
 use tokio::time::Instant;
@@ -27,7 +22,7 @@ use tokio_test::{assert_pending, task};
 use super::harness::{Harness, ms, programs};
 use crate::{
     driver::{
-        room::{LITTLE, PATIENCE},
+        room::{LATE, LITTLE, PATIENCE, ROOM, tests::Load},
         turn::STEPS,
     },
     futures::Sleep,
@@ -52,9 +47,9 @@ struct Program {
     /// The time between two turns, in milliseconds.
     gap: u64,
     bursts: Vec<Burst>,
-    /// The number of tasks in the shared queue before each turn, again and again. Empty on a current-thread
-    /// runtime.
-    depths: Vec<usize>,
+    /// Before each turn, again and again: the number of tasks in the shared queue, and whether a worker has parked.
+    /// Empty on a current-thread runtime.
+    loads: Vec<(usize, bool)>,
 }
 
 /// The number of turns of a program.
@@ -86,17 +81,19 @@ fn program() -> impl Strategy<Value = Program> {
     ];
     let bursts = vec(burst, 1..25);
     let depth = prop_oneof![
-        3 => 256..100_000_usize,
-        2 => 256 - LITTLE - 4..257,
-        1 => 0..256_usize,
+        3 => ROOM..100_000_usize,
+        2 => ROOM - LITTLE - 4..ROOM + 1,
+        1 => 0..ROOM,
     ];
-    let depths = prop_oneof![Just(vec![]), Just(vec![256]), vec(depth, 1..12)];
-    (idle, span, 1..14_u64, bursts, depths).prop_map(|(idle, span, gap, bursts, depths)| Program {
+    let always_full = vec((Just(ROOM), any::<bool>()), 1..12);
+    let any_load = vec((depth, any::<bool>()), 1..12);
+    let loads = prop_oneof![Just(vec![]), always_full, any_load];
+    (idle, span, 1..14_u64, bursts, loads).prop_map(|(idle, span, gap, bursts, loads)| Program {
         idle,
         span,
         gap,
         bursts,
-        depths,
+        loads,
     })
 }
 
@@ -132,8 +129,8 @@ impl Waiting {
 }
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
-    let depth: &AtomicUsize = Box::leak(Box::default());
-    let mut harness = Harness::with(1, (!program.depths.is_empty()).then_some(depth));
+    let load: &Load = Box::leak(Box::default());
+    let mut harness = Harness::with(1, (!program.loads.is_empty()).then_some(load));
     // The registering thread is in the timer's runtime.
     let runtime = harness.runtime.take().unwrap();
     let _entered = runtime.enter();
@@ -148,11 +145,15 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
     harness.run_to(harness.start + ms(START));
     harness.drive();
     let mut waiting = Vec::new();
-    // The number of turns in which at least `LITTLE` tasks wake, whatever fills the queue.
-    let patience = match program.depths.is_empty() {
+    let turns_in =
+        |duration: Duration| duration.as_millis().div_ceil(program.gap.into()) as usize + 1;
+    // The number of turns in which at least `LITTLE` tasks wake.
+    let patience = match program.loads.is_empty() {
         true => 1,
-        false => PATIENCE.as_millis().div_ceil(program.gap.into()) as usize + 1,
+        false => turns_in(PATIENCE),
     };
+    let is_full = |(depth, _): &(usize, bool)| *depth > ROOM - LITTLE;
+    let is_always_full = !program.loads.is_empty() && program.loads.iter().all(is_full);
     for turn in 0..TURNS {
         for burst in program.bursts.iter().filter(|burst| burst.turn == turn) {
             let deadline = harness.clock.now() + Duration::from_micros(burst.micros);
@@ -168,8 +169,11 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
                 }
             }
         }
-        if !program.depths.is_empty() {
-            depth.store(program.depths[turn % program.depths.len()], Relaxed);
+        if let Some((depth, parks)) = program.loads.iter().cycle().nth(turn) {
+            load.set_depth(*depth);
+            if *parks {
+                load.park();
+            }
         }
         harness.clock.advance(ms(program.gap));
         harness.alarm.ring();
@@ -193,7 +197,10 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             late.turns += 1;
             late.due = late.due.max(due);
             // The bound is doubled, because later sleeps may fire first.
-            let mut bound = 2 + (2 * late.due / LITTLE + 1) * patience;
+            let mut bound = match is_always_full {
+                true => 2 + patience + turns_in(LATE) + late.due / STEPS,
+                false => 2 + (2 * late.due / LITTLE + 1) * patience,
+            };
             if !late.is_short {
                 bound += program.idle * 4 / STEPS;
             }

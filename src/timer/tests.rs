@@ -13,7 +13,7 @@ use tokio_test::{assert_pending, assert_ready, task};
 
 use super::harness::{Harness, ms};
 use crate::{
-    driver::clock::DEFAULT_TICK,
+    driver::{clock::DEFAULT_TICK, registrar::Registrar},
     futures::Sleep,
     wheel::{CHUNK, Tick},
 };
@@ -216,7 +216,7 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     let mut harness = Harness::new(SHARDS);
     let start = harness.start;
     let sleep_in = |harness: &Harness, shard: usize, until| {
-        let registrar = harness.timer.handle.registrars[shard].clone();
+        let registrar = Registrar::of_shard(&harness.timer.handle.shared, shard);
         let mut sleep = task::spawn(Sleep::new(Some(registrar), until));
         assert_pending!(sleep.poll());
         sleep
@@ -266,10 +266,10 @@ fn a_visit_before_its_time_leaves_the_published_tick() {
 fn canceled_timers_wake_the_driver_once() {
     const SHARDS: u64 = 64;
     let mut harness = Harness::new(SHARDS as usize);
-    let registrars = harness.timer.handle.registrars.iter().cloned();
+    let shared = &harness.timer.handle.shared;
     let sleeps: Vec<_> = (1..=SHARDS)
-        .zip(registrars)
-        .map(|(n, registrar)| {
+        .map(|n| {
+            let registrar = Registrar::of_shard(shared, n as usize - 1);
             let mut sleep = task::spawn(Sleep::new(Some(registrar), harness.start + ms(n)));
             assert_pending!(sleep.poll());
             sleep

@@ -26,6 +26,18 @@ impl Key {
         Self(NonZeroU64::new(word).expect("a stamp is not zero"))
     }
 
+    /// Returns the key as a word, which is not 0.
+    #[inline]
+    pub(crate) fn word(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Returns the key with this [word](Self::word), or `None` for 0.
+    #[inline]
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        NonZeroU64::new(word).map(Self)
+    }
+
     /// Returns the index of the entry. The entry may have left the wheel.
     #[inline]
     pub(crate) fn index(self) -> u32 {

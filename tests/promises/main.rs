@@ -48,3 +48,4 @@ mod p11_cooperative;
 mod p12_paused_clock;
 mod p13_memory;
 mod p14_reset_to_a_later_deadline_moves_nothing;
+mod p15_dropped;

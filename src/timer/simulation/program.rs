@@ -12,7 +12,7 @@ pub(super) struct Program {
     pub(super) max_pending: Option<usize>,
     /// Whether the timer treats the clock as a real clock, not as a paused clock.
     pub(super) is_real: bool,
-    /// Whether the queue that all workers share is nearly full, so that a turn may wake few tasks.
+    /// Whether others keep the workers busy, so that a turn may wake few tasks before they are late.
     pub(super) is_busy: bool,
     pub(super) steps: Vec<Step>,
     pub(super) end: End,

@@ -5,10 +5,7 @@ use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+    sync::{Arc, Weak, atomic::Ordering::SeqCst},
     task::Poll,
     thread,
     time::Duration,
@@ -29,7 +26,7 @@ use super::{
     world::World,
 };
 use crate::driver::{
-    room::tests::{BUSY, FEW},
+    room::{FEW, tests::Load},
     shared::Shared,
     turn::STEPS,
 };
@@ -40,8 +37,8 @@ const RINGS: usize = 200;
 /// The number of levels of a wheel. An entry cascades at most this many times before it fires.
 const LEVELS: usize = 11;
 
-/// The depth of the shared queue in a busy program.
-static QUEUE: AtomicUsize = AtomicUsize::new(BUSY);
+/// The load in a busy program.
+static LOAD: Load = Load::BUSY;
 
 struct Simulation {
     world: Arc<World>,
@@ -99,7 +96,7 @@ impl Simulation {
             tick: program.tick,
             max_pending: program.max_pending,
             is_real: program.is_real,
-            queue: program.is_busy.then_some(&QUEUE),
+            load: program.is_busy.then_some(&LOAD),
         };
         let harness = Harness::on(runtime, &setup);
         let ticks = Ticks {

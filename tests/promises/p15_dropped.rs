@@ -1,0 +1,192 @@
+//! Promise 15: a dropped future is gone. It wakes no task, no counter counts it as pending, and a worker keeps at
+//! most two entries for its next futures.
+//!
+//! Models: `driver::loom_tests::leaving_races_fire`, `taking_over_races_fire` and `leaving_races_close`.
+
+use super::*;
+
+/// Runs a body in a task of a runtime with one worker, which leaves the entries of dropped futures.
+fn on_a_worker<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> T {
+    let runtime = multi_thread(1);
+    let body = runtime.spawn(async {
+        // The thread finds out that it is a worker.
+        sleep(ms(1)).await;
+        sleep(ms(1)).await;
+        body.await
+    });
+    runtime.block_on(body).unwrap()
+}
+
+/// Polls a sleep once, and drops it.
+fn set_and_cancel(duration: Duration, waker: &Waker) {
+    assert_pending!(poll(&mut sleep(duration), waker));
+}
+
+fn counts() -> (u64, u64) {
+    let metrics = Timer::current().metrics();
+    (metrics.pending(), metrics.cancelled())
+}
+
+#[test]
+fn a_dropped_sleep_wakes_no_task_and_is_not_pending() {
+    on_a_worker(async {
+        let (wakes, waker) = Wakes::new();
+        let (_, before) = counts();
+        set_and_cancel(ms(10), &waker);
+        assert_eq!(Arc::strong_count(&wakes), 3, "the worker keeps the entry");
+        assert_eq!(counts(), (0, before + 1));
+        // This sleep belongs to another task.
+        tokio::spawn(sleep(ms(30))).await.unwrap();
+        assert_eq!(wakes.count(), 0);
+        assert_eq!(
+            Arc::strong_count(&wakes),
+            2,
+            "the timer has dropped the entry"
+        );
+        assert_eq!(counts(), (0, before + 1));
+    });
+}
+
+#[test]
+fn the_next_sleep_of_the_task_takes_the_entry_over() {
+    for (first, next) in [
+        (30_000, 60_000),
+        (30_000, 5_000),
+        (30_000, 5),
+        (10, 30),
+        (30, 10),
+    ] {
+        on_a_worker(async move {
+            let (wakes, waker) = Wakes::new();
+            let (_, before) = counts();
+            set_and_cancel(ms(first), &waker);
+            let start = Instant::now();
+            let mut sleep = sleep(ms(next));
+            assert_pending!(poll(&mut sleep, &waker));
+            assert_eq!(Arc::strong_count(&wakes), 3, "no second clone of the waker");
+            assert_eq!(counts(), (1, before + 1));
+            if next < 1_000 {
+                tokio::time::sleep_until(start + ms(next + 20)).await;
+                wait_until(|| wakes.count() > 0);
+                assert_ready!(poll(&mut sleep, &waker));
+                assert!(start.elapsed() >= ms(next));
+                assert_eq!(wakes.count(), 1);
+            }
+            drop(sleep);
+            assert_eq!(counts().0, 0);
+        });
+    }
+}
+
+#[test]
+fn an_entry_of_another_task_is_dropped() {
+    on_a_worker(async {
+        let [(one, waker), (other, others)] = [(); 2].map(|()| Wakes::new());
+        set_and_cancel(ms(10), &waker);
+        let mut sleep = sleep(ms(20));
+        assert_pending!(poll(&mut sleep, &others));
+        assert_eq!(
+            Arc::strong_count(&one),
+            2,
+            "the waker of the other task is gone"
+        );
+        tokio::time::sleep(ms(40)).await;
+        wait_until(|| other.count() > 0);
+        assert_ready!(poll(&mut sleep, &others));
+        assert_eq!((one.count(), other.count()), (0, 1));
+    });
+}
+
+#[test]
+fn a_worker_keeps_two_entries_at_most() {
+    on_a_worker(async {
+        let tasks: Vec<_> = (0..10).map(|_| Wakes::new()).collect();
+        let sleeps: Vec<_> = (tasks.iter())
+            .map(|(_, waker)| {
+                let mut sleep = sleep(secs(3_600));
+                assert_pending!(poll(&mut sleep, waker));
+                sleep
+            })
+            .collect();
+        drop(sleeps);
+        let kept = tasks
+            .iter()
+            .filter(|(wakes, _)| Arc::strong_count(wakes) > 2);
+        assert_eq!(kept.count(), 2);
+        assert_eq!(counts().0, 0);
+    });
+}
+
+#[test]
+fn nothing_is_kept_after_the_end_of_the_runtime() {
+    let (wakes, waker) = Wakes::new();
+    on_a_worker(async move {
+        set_and_cancel(secs(3_600), &waker);
+        set_and_cancel(secs(7_200), &waker);
+    });
+    assert_eq!(wakes.count(), 0);
+    assert_eq!(Arc::strong_count(&wakes), 1);
+}
+
+/// A worker that blocks in place hands its place to another thread.
+#[test]
+fn a_worker_that_moves_to_another_thread_leaves_nothing_behind() {
+    on_a_worker(async {
+        for _ in 0..20 {
+            let (wakes, waker) = Wakes::new();
+            set_and_cancel(ms(5), &waker);
+            tokio::task::block_in_place(|| set_and_cancel(ms(5), &waker));
+            set_and_cancel(ms(5), &waker);
+            yield_now().await;
+            tokio::time::sleep(ms(20)).await;
+            // A sleep makes the timer drop what has expired.
+            sleep(ms(1)).await;
+            assert_eq!(wakes.count(), 0);
+            assert_eq!(counts().0, 0);
+        }
+    });
+}
+
+#[test]
+fn a_sleep_that_another_thread_drops_is_not_left() {
+    on_a_worker(async {
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = sleep(secs(3_600));
+        assert_pending!(poll(&mut sleep, &waker));
+        thread::spawn(|| drop(sleep)).join().unwrap();
+        assert_eq!(Arc::strong_count(&wakes), 2);
+        assert_eq!(counts().0, 0);
+    });
+}
+
+/// The drop of the waker uses the shard, and leaves another entry.
+#[test]
+fn a_left_waker_may_run_code_when_it_is_dropped() {
+    does_not_hang(|| {
+        on_a_worker(async {
+            let (_, waker) = Wakes::new();
+            let hook = Hook::on_drop(|| set_and_cancel(secs(7), Waker::noop()));
+            // The entry has the only waker.
+            set_and_cancel(secs(30), &hook.waker());
+            assert!(!hook.has_run());
+            set_and_cancel(secs(30), &waker);
+            assert!(hook.has_run());
+        });
+    });
+}
+
+/// A timer with a limit counts an entry until it has left the wheel.
+#[test]
+fn a_timer_with_a_limit_keeps_no_entry() {
+    let runtime = multi_thread(1);
+    let body = runtime.spawn(async {
+        let timer = Timer::builder().max_pending(1).install().unwrap();
+        sleep(ms(1)).await;
+        sleep(ms(1)).await;
+        let (wakes, waker) = Wakes::new();
+        set_and_cancel(secs(3_600), &waker);
+        assert_eq!(Arc::strong_count(&wakes), 2);
+        drop(timer.schedule(secs(1), async {}).unwrap());
+    });
+    runtime.block_on(body).unwrap();
+}
