@@ -28,7 +28,12 @@ use clap::Parser;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
-use tokio_wheel_benches::{cell::cells, lab::is_pending, peer::TokioWheel, queue, workload};
+use tokio_wheel_benches::{
+    cell::{cells, warm_lab},
+    lab::is_pending,
+    peer::TokioWheel,
+    queue, workload,
+};
 
 /// The greatest accepted change of a count.
 const TOLERANCE: f64 = 0.05;
@@ -61,13 +66,14 @@ struct Counts {
 /// The name of an operation, and a function that runs it a given number of times.
 type Operation = (&'static str, fn(u64));
 
-const OPERATIONS: [Operation; 10] = [
+const OPERATIONS: [Operation; 11] = [
     ("delay_queue_insert_expire", insert_expire),
     ("delay_queue_insert_remove", insert_remove),
     ("idle_touch", touch),
     ("schedule_cancel", |count| cell("schedule", count)),
     ("sleep_poll_drop", |count| cell("churn", count)),
     ("sleep_poll_drop_among_20000", churn_among_many),
+    ("sleep_poll_drop_on_current_thread", churn_on_a_thread),
     ("sleep_poll_fire", fire),
     ("sleep_reset_poll", |count| cell("reset", count)),
     ("timeout_of_pending_once", |count| cell("io", count)),
@@ -165,13 +171,21 @@ fn cell(workload: &str, count: u64) {
 /// Runs `sleep_poll_drop` beside pending sleeps, which must not add instructions.
 fn churn_among_many(count: u64) {
     const PENDING: u64 = 20_000;
-    on_a_thread(async move {
+    let lab = warm_lab::<TokioWheel, _>(1, false, workload::churn::<TokioWheel>);
+    lab.time_per_thread(1, || async move {
         let mut pending: Vec<_> = (1..=PENDING)
             .map(|n| tokio_wheel::sleep(FAR + Duration::from_secs(n)))
             .collect();
         for sleep in &mut pending {
             assert!(is_pending(Pin::new(sleep)));
         }
+        workload::churn::<TokioWheel>(count).await
+    });
+}
+
+/// Runs `sleep_poll_drop` on a current-thread runtime, where no entry is left.
+fn churn_on_a_thread(count: u64) {
+    on_a_thread(async move {
         workload::churn::<TokioWheel>(count).await;
     });
 }

@@ -52,7 +52,7 @@ use crate::{
         left::Left,
         limit::{Admission, Limit},
         room::Allowance,
-        shard::{Budget, Counts, EntryState, Refused, Shard},
+        shard::{Budget, Counts, EntryState, Refused, Shard, TakeOver},
     },
     wheel::{CHUNK, Key, Order, Tick},
 };
@@ -258,12 +258,11 @@ fn taking_over_races_fire() {
                 let shard = shard.clone();
                 thread::spawn(move || expire(&shard, Tick(2)))
             };
-            let key = match shard.take_over((&left, first), None, deadline, &waker) {
-                Ok(_) => first,
-                Err(unused) => {
-                    drop(unused);
-                    register(&shard, deadline, waker.clone()).unwrap()
-                }
+            let is_ours = |registered: &mut Waker| registered.will_wake(&waker);
+            let taken = shard.take_over((&left, first), None, deadline, is_ours);
+            let key = match taken {
+                TakeOver::Gone => register(&shard, deadline, waker.clone()).unwrap(),
+                _ => first,
             };
             assert_eq!(left.keys().next(), None);
             driver.join().unwrap();

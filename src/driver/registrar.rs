@@ -6,7 +6,7 @@
 //! cache lines of the registrar and the shard.
 
 use std::{
-    ptr,
+    mem, ptr,
     sync::{Arc, OnceLock, Weak},
     task::Waker,
 };
@@ -18,7 +18,7 @@ use crate::{
         clock::Clock,
         left::Left,
         limit::Admission,
-        shard::{Refused, Shard},
+        shard::{Refused, Shard, TakeOver},
         shared::Shared,
     },
     ground::{sync::Ordering, thread::is_current},
@@ -137,18 +137,8 @@ impl Registrar {
 
     #[inline]
     fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
-        if let Some(left) = &self.left {
-            if let Some(key) = left.keys().next() {
-                match self.shard.take_over((left, key), now, deadline, waker) {
-                    Ok(published) => {
-                        if self.lower_armed(published) {
-                            self.shared.rearm();
-                        }
-                        return Ok(key);
-                    }
-                    Err(unused) => drop(unused),
-                }
-            }
+        if let Some(key) = self.take_over(now, deadline, waker) {
+            return Ok(key);
         }
         let waker = waker.clone();
         let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
@@ -156,6 +146,42 @@ impl Registrar {
             self.shared.rearm();
         }
         Ok(key)
+    }
+
+    /// Takes over the entry of a future that was dropped on the calling worker, if there is one.
+    #[inline]
+    fn take_over(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Option<Key> {
+        let left = self.left.as_ref()?;
+        let key = left.keys().next()?;
+        let is_ours = |registered: &mut Waker| registered.will_wake(waker);
+        let taken = match self.shard.take_over((left, key), now, deadline, is_ours) {
+            TakeOver::OtherTask => self.take_over_from_other((left, key), now, deadline, waker),
+            taken => taken,
+        };
+        let TakeOver::Taken(published) = taken else {
+            return None;
+        };
+        if self.lower_armed(published) {
+            self.shared.rearm();
+        }
+        Some(key)
+    }
+
+    /// Takes over the entry of another task, and drops its waker.
+    #[cold]
+    fn take_over_from_other(
+        &self,
+        left: (&Left, Key),
+        now: Option<Tick>,
+        deadline: Tick,
+        waker: &Waker,
+    ) -> TakeOver {
+        let mut waker = waker.clone();
+        let replace = |registered: &mut Waker| {
+            mem::swap(registered, &mut waker);
+            true
+        };
+        self.shard.take_over(left, now, deadline, replace)
     }
 
     /// Registers `waker`, even if `deadline` has expired at the current time `now`.

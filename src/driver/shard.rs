@@ -63,6 +63,17 @@ pub(crate) enum EntryState {
     Closed,
 }
 
+/// The outcome when a future takes over an entry that another future has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakeOver {
+    /// The entry belongs to the future. The tick is the one that [`Shard::register`] returns.
+    Taken(Option<Tick>),
+    /// The entry has the waker of another task.
+    OtherTask,
+    /// The entry has left the wheel.
+    Gone,
+}
+
 impl State<Waker, Attached> {
     /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> EntryState {
@@ -208,28 +219,30 @@ impl Shard {
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
-    /// Gives the entry that `key` names, which a dropped future has `left`, to a future of the same task.
+    /// Gives the entry that `key` names, which a dropped future has `left`, to the next future of its worker, if
+    /// `accept` accepts its waker. `accept` runs under the lock.
     ///
-    /// If the entry is gone or belongs to another task, returns its waker as an error, which the caller drops.
-    /// The other arguments and the result are those of [`register`](Self::register).
+    /// The arguments `now` and `deadline` are those of [`register`](Self::register).
     #[inline]
     pub(crate) fn take_over(
         &self,
         (left, key): (&Left, Key),
         now: Option<Tick>,
         deadline: Tick,
-        waker: &Waker,
-    ) -> Result<Option<Tick>, Option<Waker>> {
+        accept: impl FnOnce(&mut Waker) -> bool,
+    ) -> TakeOver {
         let mut state = self.wheel.lock();
+        self.wheel.catch_up(&mut state, now);
+        let taken = state.wheel.reset_if(key, deadline, accept);
+        if taken == Some(false) {
+            return TakeOver::OtherTask;
+        }
         left.remove(key);
-        let registered = state.wheel.get(key).ok_or(None)?;
-        if !registered.will_wake(waker) {
-            return Err(self.remove_from(state, key, Attached::count_cancelled));
+        if taken.is_none() {
+            return TakeOver::Gone;
         }
         state.attached.count_cancelled();
-        self.wheel.catch_up(&mut state, now);
-        state.wheel.reset(key, deadline);
-        Ok(self.wheel.publish_earlier(&mut state, deadline))
+        TakeOver::Taken(self.wheel.publish_earlier(&mut state, deadline))
     }
 
     /// Removes an entry that a future has `left`, if it is still in the wheel. Returns its waker, which the caller

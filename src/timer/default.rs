@@ -46,7 +46,7 @@
 //!
 //! Models: `timer::loom_tests::shutdown_races_the_next_default_timer` and `runtime_end_races_poll`.
 
-use std::{cell::RefCell, sync::Arc, task::Waker};
+use std::{cell::RefCell, sync::Arc};
 
 use tokio::runtime::{self, RuntimeFlavor, worker_index};
 
@@ -85,9 +85,6 @@ struct Memory {
     worker: Option<usize>,
     thread: Thread,
 }
-
-/// What remains of a dropped future.
-type Surplus = (Option<Arc<Registrar>>, Option<Waker>);
 
 /// The state of a thread. The documentation of this module explains the states.
 enum Thread {
@@ -128,23 +125,14 @@ impl Memory {
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
-    /// Keeps the reference of a dropped future, if there is room, and leaves its entry with the registrar, if the
-    /// thread is the registrar's worker.
-    ///
-    /// Returns what the caller must drop: the reference, and the waker of an entry that was deregistered.
+    /// Keeps the reference of a dropped future, if there is room. Returns the reference if it was not kept.
     #[inline]
-    fn keep(&mut self, registrar: Arc<Registrar>, key: Option<Key>) -> Surplus {
-        let is_ours = Arc::ptr_eq(&registrar, &self.registrar);
-        let is_worker = matches!(self.thread, Thread::Worker) && self.worker == worker_index();
-        let unused = key.and_then(|key| match is_ours && is_worker {
-            true => registrar.leave(key),
-            false => registrar.shard.deregister(key),
-        });
-        if self.references.len() == KEPT || !is_ours {
-            return (Some(registrar), unused);
+    fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
+        if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
+            return Some(registrar);
         }
         self.references.push(registrar);
-        (None, unused)
+        None
     }
 }
 
@@ -309,19 +297,27 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
 /// Takes over the reference and the entry of a dropped future. The next future that this thread registers can use
 /// them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`left`](crate::driver::left).
 #[inline]
-pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
-    let mut dropped = Some((registrar, key));
-    let surplus = MEMORY.try_with(|memory| {
+pub(crate) fn leave(registrar: Arc<Registrar>, mut key: Option<Key>) {
+    let mut registrar = Some(registrar);
+    let unused = MEMORY.try_with(|memory| {
         let mut memory = memory.borrow_mut();
         let memory = memory.as_mut()?;
-        dropped
-            .take()
-            .map(|(registrar, key)| memory.keep(registrar, key))
+        let dropped = registrar.take()?;
+        // A thread that is a worker leaves the entry. A thread that blocks in place was one.
+        let is_left =
+            matches!(memory.thread, Thread::Worker) && Arc::ptr_eq(&dropped, &memory.registrar);
+        let unused = key.take().and_then(|key| match is_left {
+            true => dropped.leave(key),
+            false => dropped.shard.deregister(key),
+        });
+        registrar = memory.keep(dropped);
+        unused
     });
-    // Dropping the last reference may wake the driver, and dropping a waker runs user code, so the borrow must
+    // Dropping a waker runs user code, and dropping the last reference may wake the driver. So the borrow must
     // have ended.
-    drop(surplus);
-    if let Some((registrar, Some(key))) = dropped {
+    drop(unused);
+    if let (Some(registrar), Some(key)) = (registrar, key) {
+        // The thread has no memory, or ends.
         drop(registrar.shard.deregister(key));
     }
 }
