@@ -27,7 +27,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    driver::{clock::manual::Manual, loom_tests::Wakes},
+    driver::{clock::manual::Manual, loom_tests::Wakes, room::Room},
     futures::Sleep,
     ground::{sync, unwind},
 };
