@@ -347,6 +347,18 @@ mod tests {
         assert_eq!(kept(), KEPT);
     }
 
+    /// A future that registers again uses its reference again, and takes none of the references that the thread keeps.
+    #[tokio::test(start_paused = true)]
+    async fn an_interval_uses_its_reference_again() {
+        let references: Vec<_> = (0..KEPT).map(|_| registrar()).collect();
+        references.into_iter().for_each(|it| leave(it, None));
+        let mut interval = crate::interval(Duration::from_millis(1));
+        for _ in 0..2 * KEPT {
+            interval.tick().await;
+            assert!(kept() >= KEPT - 1, "{} references", kept());
+        }
+    }
+
     /// A thread that has looked its timer up takes no lock that runtimes share.
     #[test]
     fn a_thread_that_remembers_its_timer_does_not_lock_the_registry() {

@@ -1,17 +1,20 @@
 //! Tests of the driver on the harness. Each test moves the clock, rings the alarm and polls the driver.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::harness::{Harness, ms};
+use super::{
+    Timer,
+    harness::{Harness, ms},
+};
 use crate::{
     driver::{clock::DEFAULT_TICK, registrar::Registrar},
     futures::Sleep,
@@ -439,4 +442,31 @@ fn a_turn_that_panics_is_put_back() {
     let mut next = harness.sleep(ms(5));
     harness.run_to(harness.clock.now() + ms(6));
     assert_ready!(next.poll());
+}
+
+/// A listener that makes a sleep and moves it to a task does not put the sleeps of all tasks into its own shard.
+#[test]
+fn a_sleep_registers_where_it_is_first_polled() {
+    const WORKERS: usize = 4;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder
+        .worker_threads(WORKERS)
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = runtime.block_on(async { Timer::builder().shards(WORKERS).build().unwrap() });
+    for _ in 0..100 {
+        let mut sleep = timer.sleep(ms(3_600_000));
+        let timer = timer.clone();
+        let polled = runtime.spawn(async move {
+            let pending = || {
+                let worker = tokio::runtime::worker_index().unwrap();
+                timer.handle.shared.shards[worker].counts().pending
+            };
+            let before = pending();
+            assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_pending())).await);
+            assert_eq!(pending(), before + 1);
+        });
+        runtime.block_on(polled).unwrap();
+    }
 }
