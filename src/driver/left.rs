@@ -19,9 +19,12 @@
 //!
 //! Models: `loom_tests::leaving_races_fire`, `taking_over_races_fire` and `leaving_races_close`.
 
+use std::{sync::Arc, task::Waker};
+
 use crate::{
+    driver::locked::Wheel,
     ground::sync::{AtomicU64, Ordering},
-    wheel::Key,
+    wheel::{Key, Tick},
 };
 
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
@@ -39,9 +42,6 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// The maximum number of entries that a worker keeps.
-    pub(crate) const PLACES: usize = PLACES;
-
     /// Returns the keys. Some of the entries may have left the wheel.
     #[inline]
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
@@ -67,5 +67,63 @@ impl Left {
         place
             .inspect(|place| place.store(to, Ordering::Relaxed))
             .is_some()
+    }
+}
+
+/// The maximum number of threads that may leave entries in a shard. A worker moves to another thread when its task
+/// calls `block_in_place`, so there may be more threads than workers.
+const LEAVERS: usize = 4;
+
+/// What the workers of a shard have left. The lock of the shard protects the list.
+// The list never grows beyond its first capacity, because no thread allocates under the lock.
+pub(crate) struct Leavers(Vec<Arc<Left>>);
+
+impl Leavers {
+    /// The maximum number of entries that futures have left in a shard.
+    pub(crate) const MAX_LEFT: usize = LEAVERS * PLACES;
+
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(LEAVERS))
+    }
+
+    /// Adds a worker, and returns whether there was room for it.
+    pub(crate) fn add(&mut self, left: Arc<Left>) -> bool {
+        let has_room = self.0.len() < LEAVERS;
+        if has_room {
+            self.0.push(left);
+        }
+        has_room
+    }
+
+    pub(crate) fn remove(&mut self, left: &Arc<Left>) {
+        self.0.retain(|other| !Arc::ptr_eq(other, left));
+    }
+
+    /// Removes the left entries with a deadline up to `until` from the wheel, and returns their number.
+    ///
+    /// Puts their wakers into `unused`, which must have room for [`MAX_LEFT`](Self::MAX_LEFT) wakers. The caller drops
+    /// the wakers.
+    pub(crate) fn expire(
+        &self,
+        wheel: &mut Wheel<Waker>,
+        until: Tick,
+        unused: &mut Vec<Waker>,
+    ) -> u64 {
+        let before = unused.len();
+        for left in &self.0 {
+            for key in left.keys() {
+                if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
+                    left.remove(key);
+                    unused.extend(wheel.deregister(key).map(|entry| entry.value));
+                }
+            }
+        }
+        (unused.len() - before) as u64
+    }
+
+    /// Returns the number of left entries that are in the wheel.
+    pub(crate) fn count(&self, wheel: &Wheel<Waker>) -> u64 {
+        let keys = self.0.iter().flat_map(|left| left.keys());
+        keys.filter(|key| wheel.get(*key).is_some()).count() as u64
     }
 }

@@ -52,7 +52,7 @@ use crate::{
         left::Left,
         limit::{Admission, Limit},
         room::Allowance,
-        shard::{Budget, Counts, EntryState, Refused, Shard, TakeOver},
+        shard::{Budget, Counts, EntryState, Refused, Shard},
     },
     wheel::{CHUNK, Key, Order, Tick},
 };
@@ -205,7 +205,7 @@ fn later_reset_races_fire() {
 fn leave(shard: &Shard, left: &Left, key: Key) {
     if !left.add(key) {
         let oldest = left.keys().next().unwrap();
-        drop(shard.give_up(left, oldest));
+        drop(shard.give_up((left, oldest)));
         left.add(key);
     }
 }
@@ -258,11 +258,9 @@ fn taking_over_races_fire() {
                 let shard = shard.clone();
                 thread::spawn(move || expire(&shard, Tick(2)))
             };
-            let is_ours = |registered: &mut Waker| registered.will_wake(&waker);
-            let taken = shard.take_over((&left, first), None, deadline, is_ours);
-            let key = match taken {
-                TakeOver::Gone => register(&shard, deadline, waker.clone()).unwrap(),
-                _ => first,
+            let key = match shard.take_over((&left, first), None, deadline, &waker) {
+                Ok(_) => first,
+                Err(_) => register(&shard, deadline, waker.clone()).unwrap(),
             };
             assert_eq!(left.keys().next(), None);
             driver.join().unwrap();

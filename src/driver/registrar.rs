@@ -6,7 +6,7 @@
 //! cache lines of the registrar and the shard.
 
 use std::{
-    mem, ptr,
+    ptr,
     sync::{Arc, OnceLock, Weak},
     task::Waker,
 };
@@ -18,7 +18,7 @@ use crate::{
         clock::Clock,
         left::Left,
         limit::Admission,
-        shard::{Refused, Shard, TakeOver},
+        shard::{Refused, Shard},
         shared::Shared,
     },
     ground::{sync::Ordering, thread::is_current},
@@ -96,8 +96,15 @@ impl Registrar {
         self.all.get()?[index].upgrade()
     }
 
-    /// Keeps the entry of a dropped future for the next future of the same task. Deregisters the oldest entry if
-    /// there are too many, and returns its waker, which the caller drops.
+    /// Returns an entry that a dropped future has left with the calling worker.
+    #[inline]
+    fn left(&self) -> Option<(&Left, Key)> {
+        let left = self.left.as_deref()?;
+        Some((left, left.keys().next()?))
+    }
+
+    /// Keeps the entry of a dropped future for the next future of the same task. Deregisters an older entry if there
+    /// are too many, and returns its waker, which the caller drops.
     ///
     /// Only the worker to which the registrar belongs calls this function.
     #[inline]
@@ -108,8 +115,7 @@ impl Registrar {
         if left.add(key) {
             return None;
         }
-        let oldest = left.keys().next();
-        let unused = oldest.and_then(|oldest| self.shard.give_up(left, oldest));
+        let unused = self.left().and_then(|older| self.shard.give_up(older));
         left.add(key);
         unused
     }
@@ -137,8 +143,16 @@ impl Registrar {
 
     #[inline]
     fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
-        if let Some(key) = self.take_over(now, deadline, waker) {
-            return Ok(key);
+        if let Some((left, key)) = self.left() {
+            match self.shard.take_over((left, key), now, deadline, waker) {
+                Ok(published) => {
+                    if self.lower_armed(published) {
+                        self.shared.rearm();
+                    }
+                    return Ok(key);
+                }
+                Err(unused) => drop(unused),
+            }
         }
         let waker = waker.clone();
         let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
@@ -146,42 +160,6 @@ impl Registrar {
             self.shared.rearm();
         }
         Ok(key)
-    }
-
-    /// Takes over the entry of a future that was dropped on the calling worker, if there is one.
-    #[inline]
-    fn take_over(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Option<Key> {
-        let left = self.left.as_ref()?;
-        let key = left.keys().next()?;
-        let is_ours = |registered: &mut Waker| registered.will_wake(waker);
-        let taken = match self.shard.take_over((left, key), now, deadline, is_ours) {
-            TakeOver::OtherTask => self.take_over_from_other((left, key), now, deadline, waker),
-            taken => taken,
-        };
-        let TakeOver::Taken(published) = taken else {
-            return None;
-        };
-        if self.lower_armed(published) {
-            self.shared.rearm();
-        }
-        Some(key)
-    }
-
-    /// Takes over the entry of another task, and drops its waker.
-    #[cold]
-    fn take_over_from_other(
-        &self,
-        left: (&Left, Key),
-        now: Option<Tick>,
-        deadline: Tick,
-        waker: &Waker,
-    ) -> TakeOver {
-        let mut waker = waker.clone();
-        let replace = |registered: &mut Waker| {
-            mem::swap(registered, &mut waker);
-            true
-        };
-        self.shard.take_over(left, now, deadline, replace)
     }
 
     /// Registers `waker`, even if `deadline` has expired at the current time `now`.

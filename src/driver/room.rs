@@ -31,7 +31,7 @@
 use std::time::Duration;
 
 use tokio::{
-    runtime::{self, RuntimeFlavor, RuntimeMetrics},
+    runtime::{self, RuntimeFlavor},
     time::Instant,
 };
 
@@ -60,7 +60,8 @@ pub(crate) const LATE: Duration = Duration::from_millis(5);
 
 /// The rule, and what it must remember from turn to turn.
 pub(crate) struct Room {
-    workers: Workers,
+    /// `None` if there is no shared queue.
+    load: Option<Load>,
     /// How often workers had parked at the last turn.
     parks: u64,
     /// Whether a worker has parked since the turn before the backlog began, and others do not keep the queue full.
@@ -78,32 +79,31 @@ pub(crate) struct Allowance {
     pub(crate) all: usize,
 }
 
-/// The workers of a runtime.
-enum Workers {
-    /// The thread of a current-thread runtime.
-    One,
-    Many(RuntimeMetrics),
-    #[cfg(all(test, not(tokio_wheel_loom)))]
-    OfTest(&'static tests::Load),
-}
+/// Returns the number of tasks in the shared queue, and how often workers have parked.
+type Load = Box<dyn Fn() -> (usize, u64) + Send>;
 
 impl Room {
     pub(crate) fn new(runtime: &runtime::Handle) -> Self {
-        Self::of(match runtime.runtime_flavor() {
-            RuntimeFlavor::MultiThread => Workers::Many(runtime.metrics()),
-            _ => Workers::One,
-        })
+        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return Self::unlimited();
+        }
+        let metrics = runtime.metrics();
+        Self::of(Some(Box::new(move || {
+            let workers = 0..metrics.num_workers();
+            // tokio also increments the count after a worker has looked at its timers.
+            let parks = workers.map(|worker| metrics.worker_park_unpark_count(worker));
+            (metrics.global_queue_depth(), parks.sum())
+        })))
     }
 
     /// Creates a rule that limits no turn.
-    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn unlimited() -> Self {
-        Self::of(Workers::One)
+        Self::of(None)
     }
 
-    fn of(workers: Workers) -> Self {
+    fn of(load: Option<Load>) -> Self {
         Self {
-            workers,
+            load,
             parks: 0,
             is_calm: false,
             full_since: None,
@@ -112,7 +112,7 @@ impl Room {
 
     /// Returns how many tasks a turn may wake that begins at `now`.
     pub(crate) fn for_turn(&mut self, now: Instant) -> Allowance {
-        let Some((depth, parks)) = self.workers.load() else {
+        let Some((depth, parks)) = self.load.as_ref().map(|load| load()) else {
             let (early, all) = (usize::MAX, usize::MAX);
             return Allowance { early, all };
         };
@@ -135,24 +135,6 @@ impl Room {
     }
 }
 
-impl Workers {
-    /// Returns the number of tasks in the shared queue, and how often workers have parked. Returns `None` if there
-    /// is no shared queue.
-    fn load(&self) -> Option<(usize, u64)> {
-        match self {
-            Self::One => None,
-            Self::Many(workers) => {
-                let all = 0..workers.num_workers();
-                // tokio also increments the count after a worker has looked at its timers.
-                let parks = all.map(|worker| workers.worker_park_unpark_count(worker));
-                Some((workers.global_queue_depth(), parks.sum()))
-            }
-            #[cfg(all(test, not(tokio_wheel_loom)))]
-            Self::OfTest(load) => Some(load.get()),
-        }
-    }
-}
-
 #[cfg(all(test, not(tokio_wheel_loom)))]
 pub(crate) mod tests {
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -161,13 +143,17 @@ pub(crate) mod tests {
 
     /// What others do on the workers of a runtime. The test sets it.
     #[derive(Default)]
-    pub(crate) struct Load {
+    pub(crate) struct Others {
         depth: AtomicUsize,
         parks: AtomicU64,
     }
 
-    impl Load {
+    impl Others {
         /// The workers never park, and the queue has room.
+        #[expect(
+            clippy::declare_interior_mutable_const,
+            reason = "each static that starts with this value has counters of its own"
+        )]
         pub(crate) const BUSY: Self = Self {
             depth: AtomicUsize::new(0),
             parks: AtomicU64::new(0),
@@ -181,14 +167,14 @@ pub(crate) mod tests {
             self.parks.fetch_add(1, Relaxed);
         }
 
-        pub(super) fn get(&self) -> (usize, u64) {
+        fn get(&self) -> (usize, u64) {
             (self.depth.load(Relaxed), self.parks.load(Relaxed))
         }
     }
 
     impl Room {
-        pub(crate) fn beside(load: &'static Load) -> Self {
-            Self::of(Workers::OfTest(load))
+        pub(crate) fn beside(others: &'static Others) -> Self {
+            Self::of(Some(Box::new(|| others.get())))
         }
     }
 
@@ -200,10 +186,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_turn_wakes_as_many_tasks_as_the_queue_of_a_calm_runtime_has_room_for() {
-        static LOAD: Load = Load::BUSY;
-        let (mut room, now) = (Room::beside(&LOAD), Instant::now());
+        static OTHERS: Others = Others::BUSY;
+        let (mut room, now) = (Room::beside(&OTHERS), Instant::now());
         assert_eq!(all(&mut room, now), usize::MAX, "no worker has parked");
-        LOAD.park();
+        OTHERS.park();
         // The crowd keeps the workers busy, so they do not park any more.
         for (depth, wakes) in [
             (0, 256),
@@ -213,7 +199,7 @@ pub(crate) mod tests {
             (100_000, 0),
             (0, 256),
         ] {
-            LOAD.set_depth(depth);
+            OTHERS.set_depth(depth);
             assert_eq!(all(&mut room, now), wakes, "beside {depth} tasks");
         }
         room.backlog_is_over();
@@ -226,15 +212,15 @@ pub(crate) mod tests {
 
     #[test]
     fn turns_hold_nothing_back_that_is_late_while_others_keep_the_queue_full() {
-        static LOAD: Load = Load::BUSY;
-        let (mut room, now) = (Room::beside(&LOAD), Instant::now());
-        LOAD.park();
-        LOAD.set_depth(ROOM);
+        static OTHERS: Others = Others::BUSY;
+        let (mut room, now) = (Room::beside(&OTHERS), Instant::now());
+        OTHERS.park();
+        OTHERS.set_depth(ROOM);
         assert_eq!(all(&mut room, now), 0);
         // A queue that has drained in the meantime is not kept full by others.
-        LOAD.set_depth(ROOM - LITTLE);
+        OTHERS.set_depth(ROOM - LITTLE);
         assert_eq!(all(&mut room, now + PATIENCE), LITTLE);
-        LOAD.set_depth(ROOM - LITTLE + 1);
+        OTHERS.set_depth(ROOM - LITTLE + 1);
         let now = now + 2 * PATIENCE;
         assert_eq!(all(&mut room, now), LITTLE - 1);
         assert_eq!(
@@ -243,7 +229,7 @@ pub(crate) mod tests {
         );
         assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
         // Workers of such a runtime may park now and then.
-        LOAD.park();
+        OTHERS.park();
         assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
     }
 

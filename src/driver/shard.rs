@@ -23,9 +23,9 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         lateness::Lateness,
-        left::Left,
+        left::{Leavers, Left},
         limit::{Admission, Limit},
-        locked::{LockedWheel, State, Wheel},
+        locked::{LockedWheel, State},
         room::Allowance,
     },
     ground::{sync::MutexGuard, unwind},
@@ -63,17 +63,6 @@ pub(crate) enum EntryState {
     Closed,
 }
 
-/// The outcome when a future takes over an entry that another future has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakeOver {
-    /// The entry belongs to the future. The tick is the one that [`Shard::register`] returns.
-    Taken(Option<Tick>),
-    /// The entry has the waker of another task.
-    OtherTask,
-    /// The entry has left the wheel.
-    Gone,
-}
-
 impl State<Waker, Attached> {
     /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> EntryState {
@@ -91,44 +80,12 @@ struct Attached {
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
     /// and the wheel.
     lateness: Box<Lateness>,
-    /// The entries that futures have left with the workers of this shard. The list never grows beyond its
-    /// capacity.
-    left: Vec<Arc<Left>>,
+    leavers: Leavers,
 }
 
-/// The maximum number of workers that may use a shard and leave entries. A worker moves to another thread when
-/// its task calls `block_in_place`, so there may be more threads than workers.
-const LEAVERS: usize = 4;
-
-/// The maximum number of entries that futures have left in a shard.
-pub(crate) const MAX_LEFT: usize = LEAVERS * Left::PLACES;
-
 impl Attached {
-    fn count_cancelled(&mut self) {
+    fn cancel(&mut self) {
         self.cancelled += 1;
-    }
-
-    /// Removes the left entries with a deadline up to `until`. Puts their wakers into `unused`, which must have
-    /// room for [`MAX_LEFT`] wakers. The caller drops the wakers.
-    fn remove_left(&mut self, wheel: &mut Wheel<Waker>, until: Tick, unused: &mut Vec<Waker>) {
-        for (left, key) in self
-            .left
-            .iter()
-            .flat_map(|left| left.keys().map(move |key| (left, key)))
-        {
-            if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
-                left.remove(key);
-                let removed = wheel.deregister(key);
-                self.cancelled += u64::from(removed.is_some());
-                unused.extend(removed.map(|entry| entry.value));
-            }
-        }
-    }
-
-    /// Returns the number of left entries that are in the wheel.
-    fn count_left(&self, wheel: &Wheel<Waker>) -> u64 {
-        let keys = self.left.iter().flat_map(|left| left.keys());
-        keys.filter(|key| wheel.get(*key).is_some()).count() as u64
     }
 }
 
@@ -182,7 +139,7 @@ impl Shard {
         let attached = Attached {
             cancelled: 0,
             lateness: Box::new(Lateness::new()),
-            left: Vec::with_capacity(LEAVERS),
+            leavers: Leavers::new(),
         };
         Self {
             wheel: LockedWheel::new(Tick(0), attached),
@@ -219,39 +176,36 @@ impl Shard {
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
-    /// Gives the entry that `key` names, which a dropped future has `left`, to the next future of its worker, if
-    /// `accept` accepts its waker. `accept` runs under the lock.
+    /// Gives an entry that a dropped future has `left` to a future of the same task.
     ///
-    /// The arguments `now` and `deadline` are those of [`register`](Self::register).
+    /// If the entry is gone or belongs to another task, returns its waker as an error, which the caller drops. The
+    /// other arguments and the result are those of [`register`](Self::register).
     #[inline]
     pub(crate) fn take_over(
         &self,
         (left, key): (&Left, Key),
         now: Option<Tick>,
         deadline: Tick,
-        accept: impl FnOnce(&mut Waker) -> bool,
-    ) -> TakeOver {
+        waker: &Waker,
+    ) -> Result<Option<Tick>, Option<Waker>> {
         let mut state = self.wheel.lock();
-        self.wheel.catch_up(&mut state, now);
-        let taken = state.wheel.reset_if(key, deadline, accept);
-        if taken == Some(false) {
-            return TakeOver::OtherTask;
-        }
         left.remove(key);
-        if taken.is_none() {
-            return TakeOver::Gone;
+        if !state.wheel.get(key).is_some_and(|it| it.will_wake(waker)) {
+            return Err(self.remove_from(state, key, Attached::cancel));
         }
-        state.attached.count_cancelled();
-        TakeOver::Taken(self.wheel.publish_earlier(&mut state, deadline))
+        state.attached.cancelled += 1;
+        self.wheel.catch_up(&mut state, now);
+        state.wheel.reset(key, deadline);
+        Ok(self.wheel.publish_earlier(&mut state, deadline))
     }
 
     /// Removes an entry that a future has `left`, if it is still in the wheel. Returns its waker, which the caller
     /// drops.
     #[cold]
-    pub(crate) fn give_up(&self, left: &Left, key: Key) -> Option<Waker> {
+    pub(crate) fn give_up(&self, (left, key): (&Left, Key)) -> Option<Waker> {
         let state = self.wheel.lock();
         left.remove(key);
-        self.remove_from(state, key, Attached::count_cancelled)
+        self.remove_from(state, key, Attached::cancel)
     }
 
     /// Lets a worker leave entries in this shard, unless too many threads do.
@@ -259,25 +213,17 @@ impl Shard {
     /// Entries of a timer with a limit are not left, because other futures need their places.
     pub(crate) fn admit(&self) -> Option<Arc<Left>> {
         let left = Arc::<Left>::default();
-        let mut state = self.wheel.lock();
-        let admitted = &mut state.attached.left;
-        if self.limit.is_some() || admitted.len() == LEAVERS {
-            return None;
-        }
-        admitted.push(left.clone());
-        Some(left)
+        let may_leave =
+            self.limit.is_none() && self.wheel.lock().attached.leavers.add(left.clone());
+        may_leave.then_some(left)
     }
 
     /// Removes the entries that a worker has left. The worker leaves no more entries.
     pub(crate) fn dismiss(&self, left: &Arc<Left>) {
         for key in left.keys() {
-            drop(self.give_up(left, key));
+            drop(self.give_up((left, key)));
         }
-        let mut state = self.wheel.lock();
-        state
-            .attached
-            .left
-            .retain(|admitted| !Arc::ptr_eq(admitted, left));
+        self.wheel.lock().attached.leavers.remove(left);
     }
 
     /// Returns whether a registration should read the time: see [`LockedWheel::is_near`].
@@ -289,7 +235,7 @@ impl Shard {
     /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
-        self.remove(key, Attached::count_cancelled)
+        self.remove(key, Attached::cancel)
     }
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
@@ -403,7 +349,7 @@ impl Shard {
         let State {
             wheel, attached, ..
         } = &mut *state;
-        attached.remove_left(wheel, budget.now, unused);
+        attached.cancelled += attached.leavers.expire(wheel, budget.now, unused);
         let before = expired.len();
         let may_fire = budget.may_fire(self.published());
         let (now, mut wakes) = (budget.now, budget.wakes);
@@ -466,13 +412,13 @@ impl Shard {
 
     /// Closes the shard permanently, and returns the wakers of its entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
-        let mut unused = Vec::with_capacity(MAX_LEFT);
+        let mut unused = Vec::with_capacity(Leavers::MAX_LEFT);
         let wheel = {
             let mut state = self.wheel.lock();
             let State {
                 wheel, attached, ..
             } = &mut *state;
-            attached.remove_left(wheel, Tick::NEVER, &mut unused);
+            attached.cancelled += attached.leavers.expire(wheel, Tick::NEVER, &mut unused);
             state.attached.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
             state.close()
@@ -492,7 +438,7 @@ impl Shard {
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
         let state = self.wheel.lock();
-        let left = state.attached.count_left(&state.wheel);
+        let left = state.attached.leavers.count(&state.wheel);
         Counts {
             pending: state.wheel.len() as u64 - left,
             cancelled: state.attached.cancelled + left,

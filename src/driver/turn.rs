@@ -20,8 +20,9 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use crate::{
     driver::{
         clock::Clock,
+        left::Leavers,
         room::{LATE, Room},
-        shard::{Budget, MAX_LEFT, Shard},
+        shard::{Budget, Shard},
     },
     ground::{trace, unwind, waker},
     wheel::Tick,
@@ -58,7 +59,7 @@ impl Turn {
         Self {
             next_shard: 0,
             expired: Vec::with_capacity(HOLD),
-            unused: Vec::with_capacity(MAX_LEFT),
+            unused: Vec::with_capacity(Leavers::MAX_LEFT),
             room,
         }
     }
@@ -157,7 +158,7 @@ mod tests {
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
         limit::Admission,
-        room::{FEW, ROOM, tests::Load},
+        room::{FEW, ROOM, tests::Others},
     };
 
     struct Silent;
@@ -207,9 +208,9 @@ mod tests {
     #[test]
     fn a_turn_wakes_few_tasks_that_are_not_late() {
         const MANY: usize = 1_000;
-        static LOAD: Load = Load::BUSY;
+        static OTHERS: Others = Others::BUSY;
         let shards = Shards::new(1);
-        let mut turn = Turn::new(Room::beside(&LOAD));
+        let mut turn = Turn::new(Room::beside(&OTHERS));
         shards.register(DEFAULT_TICK, MANY);
         shards.register(2 * DEFAULT_TICK, MANY);
         shards.manual.advance(DEFAULT_TICK + LATE);
@@ -222,12 +223,12 @@ mod tests {
     #[test]
     fn a_turn_on_a_calm_runtime_leaves_room_however_late_the_entries_are() {
         const MANY: usize = 1_000;
-        static LOAD: Load = Load::BUSY;
+        static OTHERS: Others = Others::BUSY;
         let shards = Shards::new(1);
-        let mut turn = Turn::new(Room::beside(&LOAD));
+        let mut turn = Turn::new(Room::beside(&OTHERS));
         shards.register(DEFAULT_TICK, MANY);
         shards.manual.advance(Duration::from_secs(10));
-        LOAD.park();
+        OTHERS.park();
         for turns in 1..=3 {
             assert_eq!(shards.take(&mut turn), [turns * ROOM]);
         }

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     driver::{
         clock::{DEFAULT_TICK, manual::Manual},
-        room::{Room, tests::Load},
+        room::{Room, tests::Others},
     },
     futures::Sleep,
 };
@@ -106,7 +106,7 @@ pub(super) struct Setup {
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
     /// What others do on the workers of the runtime. `None` on a current-thread runtime.
-    pub(super) load: Option<&'static Load>,
+    pub(super) load: Option<&'static Others>,
 }
 
 /// A timer with its driver, clock and alarm.
@@ -126,7 +126,7 @@ impl Harness {
     }
 
     /// Makes a timer with the default tick, whose runtime has a load that the test sets.
-    pub(super) fn with(shards: usize, load: Option<&'static Load>) -> Self {
+    pub(super) fn with(shards: usize, load: Option<&'static Others>) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         Self::on(
             runtime,

@@ -22,7 +22,7 @@ use tokio_test::{assert_pending, task};
 use super::harness::{Harness, ms, programs};
 use crate::{
     driver::{
-        room::{LATE, LITTLE, PATIENCE, ROOM, tests::Load},
+        room::{LATE, LITTLE, PATIENCE, ROOM, tests::Others},
         turn::STEPS,
     },
     futures::Sleep,
@@ -129,7 +129,7 @@ impl Waiting {
 }
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
-    let load: &Load = Box::leak(Box::default());
+    let load: &Others = Box::leak(Box::default());
     let mut harness = Harness::with(1, (!program.loads.is_empty()).then_some(load));
     // The registering thread is in the timer's runtime.
     let runtime = harness.runtime.take().unwrap();

@@ -258,29 +258,15 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// A later deadline is only stored. An earlier deadline moves the entry.
     #[inline]
     pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
-        self.reset_if(key, deadline, |_| true).is_some()
-    }
-
-    /// Changes the deadline of an entry like [`reset`](Self::reset), if `accept` accepts its value.
-    ///
-    /// Returns whether `accept` has accepted it, or `None` if the key is stale.
-    #[inline]
-    pub(crate) fn reset_if(
-        &mut self,
-        key: Key,
-        deadline: Tick,
-        accept: impl FnOnce(&mut T) -> bool,
-    ) -> Option<bool> {
-        let node = self.nodes.find_mut(key)?;
-        if !accept(node.value.as_mut()?) {
-            return Some(false);
-        }
+        let Some(node) = self.nodes.find_mut(key) else {
+            return false;
+        };
         let later = deadline >= node.deadline;
         node.deadline = deadline;
         if !later {
             self.relink(key.index());
         }
-        Some(true)
+        true
     }
 
     /// Moves an entry to the end of the slot where its deadline belongs.

@@ -26,7 +26,7 @@ use super::{
     world::World,
 };
 use crate::driver::{
-    room::{FEW, tests::Load},
+    room::{FEW, tests::Others},
     shared::Shared,
     turn::STEPS,
 };
@@ -38,7 +38,7 @@ const RINGS: usize = 200;
 const LEVELS: usize = 11;
 
 /// The load in a busy program.
-static LOAD: Load = Load::BUSY;
+static OTHERS: Others = Others::BUSY;
 
 struct Simulation {
     world: Arc<World>,
@@ -96,7 +96,7 @@ impl Simulation {
             tick: program.tick,
             max_pending: program.max_pending,
             is_real: program.is_real,
-            load: program.is_busy.then_some(&LOAD),
+            load: program.is_busy.then_some(&OTHERS),
         };
         let harness = Harness::on(runtime, &setup);
         let ticks = Ticks {
