@@ -121,9 +121,8 @@ impl Leavers {
         (unused.len() - before) as u64
     }
 
-    /// Returns the number of left entries that are in the wheel.
-    pub(crate) fn count(&self, wheel: &Wheel<Waker>) -> u64 {
-        let keys = self.0.iter().flat_map(|left| left.keys());
-        keys.filter(|key| wheel.get(*key).is_some()).count() as u64
+    /// Returns the keys of all workers. Some of the entries may have left the wheel.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
+        self.0.iter().flat_map(|left| left.keys())
     }
 }

@@ -438,7 +438,8 @@ impl Shard {
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
         let state = self.wheel.lock();
-        let left = state.attached.leavers.count(&state.wheel);
+        let keys = state.attached.leavers.keys();
+        let left = keys.filter(|key| state.wheel.get(*key).is_some()).count() as u64;
         Counts {
             pending: state.wheel.len() as u64 - left,
             cancelled: state.attached.cancelled + left,
