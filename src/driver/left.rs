@@ -7,15 +7,16 @@
 //!
 //! # Rules
 //!
-//! * To everyone who can look, a left entry is canceled. It wakes no task, and the counters count it as
-//!   canceled. Test: `tests/promises/p15_dropped.rs`.
-//! * Only the worker adds keys. Only a thread that holds the lock of the shard takes a key out or replaces it. So
-//!   an entry is never taken over twice, and never fires as the entry of a future that was dropped.
-//! * A visit of the driver drops the left entries that have expired. A shard that closes drops all of them. A
-//!   worker that no longer uses the shard drops its own.
+//! * A left entry counts as canceled, and wakes no task: a visit of the driver that begins after the drop knows that
+//!   the entry was left. Test: `tests/promises/p15_dropped.rs`.
+//! * Only the worker adds keys. Only a thread that holds the lock of the shard removes keys. So no entry is taken
+//!   over twice.
+//! * A registration looks at the oldest entry only. If the entry belongs to another task, the registration
+//!   deregisters it. So the entries of tasks that have ended leave first.
+//! * The driver drops left entries that have expired. It drops all of them in a visit that fires no entry, so that a
+//!   left entry causes at most one wake-up of the driver, like every canceled entry. A shard that closes, and a
+//!   worker that no longer uses the shard, drop them too.
 //! * A worker keeps at most [`PLACES`] entries. If there are more, it deregisters the oldest.
-//! * A worker's wheel fires in the order of slots, not strictly in the order of registrations. So an entry that
-//!   was taken over may stay in its old slot.
 //!
 //! Models: `loom_tests::leaving_races_fire`, `taking_over_races_fire` and `leaving_races_close`.
 
@@ -30,7 +31,7 @@ use crate::{
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;
 
-/// The keys of the entries that futures have left with one worker.
+/// The keys of the entries that futures have left with one worker, the oldest first.
 ///
 /// Only this worker writes to the cache lines, except when the driver drops an entry.
 #[repr(align(128))]
@@ -51,27 +52,31 @@ impl Left {
     /// Adds a key, if there is room. Only the worker calls this function.
     #[inline]
     pub(crate) fn add(&self, key: Key) -> bool {
-        self.replace(0, key.word())
+        let mut places = self.places.iter();
+        let free = places.find(|place| place.load(Ordering::Relaxed) == 0);
+        free.inspect(|place| place.store(key.word(), Ordering::Relaxed))
+            .is_some()
     }
 
-    /// Takes a key out. The caller holds the lock of the shard.
+    /// Removes a key, if it is there. The caller holds the lock of the shard.
     #[inline]
     pub(crate) fn remove(&self, key: Key) {
-        self.replace(key.word(), 0);
-    }
-
-    #[inline]
-    fn replace(&self, from: u64, to: u64) -> bool {
-        let mut places = self.places.iter();
-        let place = places.find(|place| place.load(Ordering::Relaxed) == from);
-        place
-            .inspect(|place| place.store(to, Ordering::Relaxed))
-            .is_some()
+        let [older, newer] = &self.places;
+        let last = newer.load(Ordering::Relaxed);
+        if older.load(Ordering::Relaxed) == key.word() {
+            older.store(last, Ordering::Relaxed);
+        } else if last != key.word() {
+            return;
+        }
+        // If this place is free, the worker may add a key at this moment.
+        if last != 0 {
+            newer.store(0, Ordering::Relaxed);
+        }
     }
 }
 
 /// The maximum number of threads that may leave entries in a shard. A worker moves to another thread when its task
-/// calls `block_in_place`, so there may be more threads than workers.
+/// calls `block_in_place`, so there may be more threads than workers. A thread that finds no room deregisters its entries.
 const LEAVERS: usize = 4;
 
 /// What the workers of a shard have left. The lock of the shard protects the list.

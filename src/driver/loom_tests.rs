@@ -201,15 +201,6 @@ fn later_reset_races_fire() {
     });
 }
 
-/// Leaves an entry, as a future does that its worker drops.
-fn leave(shard: &Shard, left: &Left, key: Key) {
-    if !left.add(key) {
-        let oldest = left.keys().next().unwrap();
-        drop(shard.give_up((left, oldest)));
-        left.add(key);
-    }
-}
-
 /// Checks "a dropped future is gone": an entry that the driver fires after the drop wakes no task.
 #[test]
 fn leaving_races_fire() {
@@ -227,7 +218,7 @@ fn leaving_races_fire() {
                 (was_dropped, wakes.count())
             })
         };
-        leave(&shard, &left, key);
+        drop(shard.leave(&left, key));
         dropped.store(true, Release);
         let (was_dropped, woken) = driver.join().unwrap();
         assert!(!was_dropped || woken == 0);
@@ -253,7 +244,7 @@ fn taking_over_races_fire() {
             let left = shard.admit().unwrap();
             let (wakes, waker) = Wakes::new();
             let first = register(&shard, Tick(2), waker.clone()).unwrap();
-            leave(&shard, &left, first);
+            drop(shard.leave(&left, first));
             let driver = {
                 let shard = shard.clone();
                 thread::spawn(move || expire(&shard, Tick(2)))
@@ -289,14 +280,14 @@ fn leaving_races_close() {
         let (gone, its_waker) = Wakes::new();
         for waker in [its_waker.clone(), its_waker] {
             let earlier = register(&shard, Tick(4), waker).unwrap();
-            leave(&shard, &left, earlier);
+            drop(shard.leave(&left, earlier));
         }
         let key = register(&shard, Tick(4), waker).unwrap();
         let closer = {
             let shard = shard.clone();
             thread::spawn(move || shard.close().for_each(Waker::wake))
         };
-        leave(&shard, &left, key);
+        drop(shard.leave(&left, key));
         closer.join().unwrap();
         shard.dismiss(&left);
         assert!(wakes.count() <= 1);

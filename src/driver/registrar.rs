@@ -21,7 +21,7 @@ use crate::{
         shard::{Refused, Shard},
         shared::Shared,
     },
-    ground::{sync::Ordering, thread::is_current},
+    ground::{sync::Ordering, thread::is_current, unwind},
     wheel::{COARSE_FROM, Key, Tick},
 };
 
@@ -96,28 +96,15 @@ impl Registrar {
         self.all.get()?[index].upgrade()
     }
 
-    /// Returns an entry that a dropped future has left with the calling worker.
-    #[inline]
-    fn left(&self) -> Option<(&Left, Key)> {
-        let left = self.left.as_deref()?;
-        Some((left, left.keys().next()?))
-    }
-
-    /// Keeps the entry of a dropped future for the next future of the same task. Deregisters an older entry if there
-    /// are too many, and returns its waker, which the caller drops.
+    /// Leaves the entry of a dropped future, or deregisters it. Returns a waker that the caller must drop.
     ///
-    /// Only the worker to which the registrar belongs calls this function.
+    /// Only the thread to which the registrar belongs calls this function.
     #[inline]
     pub(crate) fn leave(&self, key: Key) -> Option<Waker> {
-        let Some(left) = &self.left else {
-            return self.shard.deregister(key);
-        };
-        if left.add(key) {
-            return None;
+        match &self.left {
+            Some(left) => self.shard.leave(left, key),
+            None => self.shard.deregister(key),
         }
-        let unused = self.left().and_then(|older| self.shard.give_up(older));
-        left.add(key);
-        unused
     }
 
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
@@ -143,7 +130,8 @@ impl Registrar {
 
     #[inline]
     fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
-        if let Some((left, key)) = self.left() {
+        let left = self.left.as_deref();
+        if let Some((left, key)) = left.and_then(|left| Some((left, left.keys().next()?))) {
             match self.shard.take_over((left, key), now, deadline, waker) {
                 Ok(published) => {
                     if self.lower_armed(published) {
@@ -151,7 +139,8 @@ impl Registrar {
                     }
                     return Ok(key);
                 }
-                Err(unused) => drop(unused),
+                // The panic of another task's waker would harm this task.
+                Err(unused) => unwind::discard(unused),
             }
         }
         let waker = waker.clone();

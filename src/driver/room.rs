@@ -3,25 +3,32 @@
 //! A worker's own queue has room for [`ROOM`] tasks. If a thread pushes a task to a full queue, tokio moves
 //! half of the queue to the queue that all workers share. A busy worker seldom looks at the shared queue, so the
 //! tasks in it run late, among them the tasks that sockets have woken. If the driver woke a whole crowd of expired
-//! entries at once, they would wait behind the crowd. So a turn has two limits:
+//! entries at once, the tasks of the sockets would wait behind the crowd. So a turn has two limits:
 //!
 //! | entries | a turn wakes at most | if |
 //! |---|---|---|
 //! | not yet [late](LATE) | [`FEW`] tasks | always |
 //! | late | as many tasks as the shared queue has room for: [`ROOM`], less the tasks in the queue | the runtime is calm |
-//! | late | all | the runtime is busy with others |
+//! | late | all | the runtime is busy |
 //!
-//! A runtime is calm if a worker has parked since the turn before the backlog began. Then others leave time to
-//! spare, so the queue drains, and holding entries back loses no time. The rest of the crowd waits in the wheel, in
-//! the order of deadlines.
+//! A runtime is calm if a worker has parked or unparked between the last two turns before the backlog began. Then
+//! the other tasks leave time to spare, so the queue drains, and a limit loses no time. The rest of the crowd waits
+//! in the wheel, in the order of deadlines.
 //!
-//! If no worker has parked, others keep the workers busy. Then the entries would not get their share of the
-//! workers: `tokio::time` would wake them all at once. So late entries are not held back. The same holds if each
-//! turn of [`PATIENCE`] finds [little](LITTLE) room, because then others keep the queue full. So no entry starves
+//! If no worker has parked, other tasks keep the workers busy. Then a limit would cost the entries their share of
+//! the workers, because `tokio::time` wakes all of them at once. A runtime that was calm becomes busy if all turns
+//! within [`PATIENCE`] find [little](LITTLE) room, because then other tasks keep the queue full. So no entry starves
 //! (tests: `timer::starved`).
 //!
-//! On a current-thread runtime a turn holds nothing back, because no task can overtake the tasks in the only
-//! queue.
+//! # What the rule cannot tell
+//!
+//! * If a crowd of tasks runs for more than a third of a millisecond each, the crowd itself looks like other tasks,
+//!   and fires at once.
+//! * If other tasks begin to keep the workers busy while a crowd fires, but leave the queue some room, the crowd gets
+//!   half of the workers or more, and not nearly all of their time as with `tokio::time`.
+//! * A task that waits for many sleeps with wakers of their own, as in `FuturesUnordered`, counts as many tasks.
+//! * On a current-thread runtime a turn has no limit, because no task can overtake the tasks in the only queue. A
+//!   limit would need to know whether the tasks in this queue are the crowd's, and tokio does not tell.
 //!
 //! A turn on a parked worker never fills the worker's queue, so that an idle worker can take each woken task. Test:
 //! `a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it` in `tests/promises/p03_lateness.rs`.
@@ -35,7 +42,7 @@ use tokio::{
     time::Instant,
 };
 
-/// The number of tasks that a turn may wake before they are late.
+/// The number of tasks of entries that are not late which a turn may wake.
 ///
 /// With 256, the p99 of sleeps beside a busy service was 12 ms instead of 1.2 ms (`compare saturated --scene service
 /// --workers 1`).
@@ -46,8 +53,8 @@ pub(crate) const FEW: usize = 64;
 /// With 512 and 1,024, the round trips of `sockets storm` took equally long.
 pub(crate) const ROOM: usize = 256;
 
-/// A turn that finds less room than this has found little room. On a busy worker, about sixty tasks run between two
-/// turns, so a crowd alone leaves more.
+/// A turn that finds less room than this has found little room. A busy worker runs about sixty tasks between two
+/// turns, so a crowd of short tasks leaves more.
 pub(crate) const LITTLE: usize = 32;
 
 /// The time after which others keep the queue full, if all turns find little room.
@@ -62,11 +69,12 @@ pub(crate) const LATE: Duration = Duration::from_millis(5);
 pub(crate) struct Room {
     /// `None` if there is no shared queue.
     load: Option<Load>,
-    /// How often workers had parked at the last turn.
+    /// How often workers had parked or unparked at the last turn.
     parks: u64,
-    /// Whether a worker has parked since the turn before the backlog began, and others do not keep the queue full.
+    /// Whether the runtime is calm. Stays true while there is a backlog, unless other tasks keep the queue full.
     is_calm: bool,
-    /// The first of the turns since which all turns have found little room.
+    /// The time of the first turn that found little room, if all turns of the backlog since then have found little
+    /// room.
     full_since: Option<Instant>,
 }
 
@@ -79,7 +87,7 @@ pub(crate) struct Allowance {
     pub(crate) all: usize,
 }
 
-/// Returns the number of tasks in the shared queue, and how often workers have parked.
+/// Returns the number of tasks in the shared queue, and how often workers have parked or unparked.
 type Load = Box<dyn Fn() -> (usize, u64) + Send>;
 
 impl Room {
@@ -90,7 +98,7 @@ impl Room {
         let metrics = runtime.metrics();
         Self::of(Some(Box::new(move || {
             let workers = 0..metrics.num_workers();
-            // tokio also increments the count after a worker has looked at its timers.
+            // The count of a worker that stays busy does not change.
             let parks = workers.map(|worker| metrics.worker_park_unpark_count(worker));
             (metrics.global_queue_depth(), parks.sum())
         })))
@@ -102,9 +110,10 @@ impl Room {
     }
 
     fn of(load: Option<Load>) -> Self {
+        let parks = load.as_ref().map_or(0, |load| load().1);
         Self {
             load,
-            parks: 0,
+            parks,
             is_calm: false,
             full_since: None,
         }
@@ -131,17 +140,21 @@ impl Room {
 
     /// Records that a turn has left no expired entry.
     pub(crate) fn backlog_is_over(&mut self) {
-        self.is_calm = false;
+        (self.is_calm, self.full_since) = (false, None);
     }
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 pub(crate) mod tests {
-    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    };
 
     use super::*;
 
-    /// What others do on the workers of a runtime. The test sets it.
+    /// What others do on the workers of a runtime, as far as the test says. At first the workers never park, and the
+    /// queue has room.
     #[derive(Default)]
     pub(crate) struct Others {
         depth: AtomicUsize,
@@ -149,16 +162,6 @@ pub(crate) mod tests {
     }
 
     impl Others {
-        /// The workers never park, and the queue has room.
-        #[expect(
-            clippy::declare_interior_mutable_const,
-            reason = "each static that starts with this value has counters of its own"
-        )]
-        pub(crate) const BUSY: Self = Self {
-            depth: AtomicUsize::new(0),
-            parks: AtomicU64::new(0),
-        };
-
         pub(crate) fn set_depth(&self, depth: usize) {
             self.depth.store(depth, Relaxed);
         }
@@ -173,8 +176,8 @@ pub(crate) mod tests {
     }
 
     impl Room {
-        pub(crate) fn beside(others: &'static Others) -> Self {
-            Self::of(Some(Box::new(|| others.get())))
+        pub(crate) fn beside(others: Arc<Others>) -> Self {
+            Self::of(Some(Box::new(move || others.get())))
         }
     }
 
@@ -186,10 +189,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_turn_wakes_as_many_tasks_as_the_queue_of_a_calm_runtime_has_room_for() {
-        static OTHERS: Others = Others::BUSY;
-        let (mut room, now) = (Room::beside(&OTHERS), Instant::now());
+        let others = Arc::new(Others::default());
+        let (mut room, now) = (Room::beside(others.clone()), Instant::now());
         assert_eq!(all(&mut room, now), usize::MAX, "no worker has parked");
-        OTHERS.park();
+        others.park();
         // The crowd keeps the workers busy, so they do not park any more.
         for (depth, wakes) in [
             (0, 256),
@@ -199,7 +202,7 @@ pub(crate) mod tests {
             (100_000, 0),
             (0, 256),
         ] {
-            OTHERS.set_depth(depth);
+            others.set_depth(depth);
             assert_eq!(all(&mut room, now), wakes, "beside {depth} tasks");
         }
         room.backlog_is_over();
@@ -212,15 +215,15 @@ pub(crate) mod tests {
 
     #[test]
     fn turns_hold_nothing_back_that_is_late_while_others_keep_the_queue_full() {
-        static OTHERS: Others = Others::BUSY;
-        let (mut room, now) = (Room::beside(&OTHERS), Instant::now());
-        OTHERS.park();
-        OTHERS.set_depth(ROOM);
+        let others = Arc::new(Others::default());
+        let (mut room, now) = (Room::beside(others.clone()), Instant::now());
+        others.park();
+        others.set_depth(ROOM);
         assert_eq!(all(&mut room, now), 0);
         // A queue that has drained in the meantime is not kept full by others.
-        OTHERS.set_depth(ROOM - LITTLE);
+        others.set_depth(ROOM - LITTLE);
         assert_eq!(all(&mut room, now + PATIENCE), LITTLE);
-        OTHERS.set_depth(ROOM - LITTLE + 1);
+        others.set_depth(ROOM - LITTLE + 1);
         let now = now + 2 * PATIENCE;
         assert_eq!(all(&mut room, now), LITTLE - 1);
         assert_eq!(
@@ -229,8 +232,13 @@ pub(crate) mod tests {
         );
         assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
         // Workers of such a runtime may park now and then.
-        OTHERS.park();
+        others.park();
         assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
+
+        // The queue that an earlier crowd has filled says nothing of the next crowd.
+        room.backlog_is_over();
+        others.park();
+        assert_eq!(all(&mut room, now + 3 * PATIENCE), LITTLE - 1);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! * No user code runs under the lock. A thread clones a waker before it takes the lock. The thread drops or
 //!   wakes a waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which
 //!   compares two addresses.
-//! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. After `expire`
+//! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. A future that is dropped
+//!   on its worker may [leave](super::left) its entry. After `expire`
 //!   or `close`, the future of the entry finds that the entry's key is absent.
 //! * The counters are plain integers, and the lock protects them too.
 //! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
@@ -199,13 +200,26 @@ impl Shard {
         Ok(self.wheel.publish_earlier(&mut state, deadline))
     }
 
-    /// Removes an entry that a future has `left`, if it is still in the wheel. Returns its waker, which the caller
-    /// drops.
+    /// Leaves the entry of a dropped future. Only the worker to which `left` belongs calls this function.
+    ///
+    /// If there are too many entries, removes the oldest, and returns its waker, which the caller drops.
+    #[inline]
+    pub(crate) fn leave(&self, left: &Left, key: Key) -> Option<Waker> {
+        if left.add(key) {
+            return None;
+        }
+        let unused = self.give_up(left);
+        left.add(key);
+        unused
+    }
+
+    /// Removes the oldest entry that a worker has `left`. Returns its waker, which the caller drops.
     #[cold]
-    pub(crate) fn give_up(&self, (left, key): (&Left, Key)) -> Option<Waker> {
+    fn give_up(&self, left: &Left) -> Option<Waker> {
         let state = self.wheel.lock();
-        left.remove(key);
-        self.remove_from(state, key, Attached::cancel)
+        let oldest = left.keys().next()?;
+        left.remove(oldest);
+        self.remove_from(state, oldest, Attached::cancel)
     }
 
     /// Lets a worker leave entries in this shard, unless too many threads do.
@@ -220,8 +234,8 @@ impl Shard {
 
     /// Removes the entries that a worker has left. The worker leaves no more entries.
     pub(crate) fn dismiss(&self, left: &Arc<Left>) {
-        for key in left.keys() {
-            drop(self.give_up((left, key)));
+        while left.keys().next().is_some() {
+            unwind::discard(self.give_up(left));
         }
         self.wheel.lock().attached.leavers.remove(left);
     }
@@ -382,6 +396,9 @@ impl Shard {
         budget.steps -= given - steps;
         budget.wakes = wakes;
         let fired = expired.len() - before;
+        if fired == 0 {
+            attached.cancelled += attached.leavers.expire(wheel, Tick::NEVER, unused);
+        }
         budget.fired += fired;
         self.discount(fired);
         self.wheel.raise(&mut state);

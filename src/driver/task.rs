@@ -27,9 +27,9 @@
 //! * After its turn, a half arms the driver and sets the alarm. If something is still due, the alarm goes off
 //!   when the runtime next looks at its timers, at the earliest in the next millisecond. So work that is left
 //!   over waits in no queue. The waker also notifies the task. The half that runs first does the work.
-//! * A turn catches the panics of all user code. If this crate itself panics, the turn is put back and the alarm
-//!   is set before the panic goes on. Without the turn, no timer would fire any more. Test:
-//!   `timer::tests::a_turn_that_panics_is_put_back`.
+//! * A turn catches the panics of all user code. If this crate itself panics in a turn of the waker, the panic ends
+//!   a worker, but the turn is put back and the alarm is set first. Otherwise all timers of the other workers would
+//!   stop without a word. A panic in the task closes the timer. Test: `timer::tests::a_turn_that_panics_is_put_back`.
 //! * A wake during a turn may register, reset or deregister entries, or drop the timer. It takes locks that
 //!   no turn holds. The driver catches the panic of a waker, and then wakes the other entries that have fired
 //!   (`tests/promises/`, promises 7 and 8; in `timer::tests`,

@@ -7,7 +7,7 @@
 //! crowd of expired entries cannot stop them. After it has released the lock, the turn wakes the tasks of the
 //! entries that have fired.
 //!
-//! A turn ends when nothing is due, or when it has occupied the worker for about a [millisecond](LENGTH). So
+//! A turn ends when nothing is due, when it may wake no more tasks, or when it has occupied the worker for about a [millisecond](LENGTH). So
 //! lateness depends on the number of expired entries, and not on the number of pending entries (tests:
 //! `timer::starved`).
 //!
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn a_turn_wakes_few_tasks_that_are_not_late() {
         const MANY: usize = 1_000;
-        static OTHERS: Others = Others::BUSY;
+        let others = Arc::new(Others::default());
         let shards = Shards::new(1);
-        let mut turn = Turn::new(Room::beside(&OTHERS));
+        let mut turn = Turn::new(Room::beside(others.clone()));
         shards.register(DEFAULT_TICK, MANY);
         shards.register(2 * DEFAULT_TICK, MANY);
         shards.manual.advance(DEFAULT_TICK + LATE);
@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn a_turn_on_a_calm_runtime_leaves_room_however_late_the_entries_are() {
         const MANY: usize = 1_000;
-        static OTHERS: Others = Others::BUSY;
+        let others = Arc::new(Others::default());
         let shards = Shards::new(1);
-        let mut turn = Turn::new(Room::beside(&OTHERS));
+        let mut turn = Turn::new(Room::beside(others.clone()));
         shards.register(DEFAULT_TICK, MANY);
         shards.manual.advance(Duration::from_secs(10));
-        OTHERS.park();
+        others.park();
         for turns in 1..=3 {
             assert_eq!(shards.take(&mut turn), [turns * ROOM]);
         }

@@ -52,7 +52,10 @@ use tokio::runtime::{self, RuntimeFlavor, worker_index};
 
 use super::{Timer, registry};
 use crate::{
-    driver::registrar::Registrar, error::TryCurrentError, ground::sync::thread_local, wheel::Key,
+    driver::registrar::Registrar,
+    error::TryCurrentError,
+    ground::{sync::thread_local, unwind},
+    wheel::Key,
 };
 
 thread_local! {
@@ -288,14 +291,14 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
             false => Thread::AlwaysAsk,
         },
     };
-    // Dropping the replaced memory may wake a driver, so the borrow must have ended.
+    // Dropping the replaced memory drops wakers and may wake a driver, so the borrow must have ended.
     let replaced = MEMORY.try_with(|cell| cell.replace(Some(memory)));
     drop(replaced);
     (timer, registrar)
 }
 
-/// Takes over the reference and the entry of a dropped future. The next future that this thread registers can use
-/// them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`left`](crate::driver::left).
+/// Takes over the reference of a future, and the entry if the future was dropped. The next future that this thread
+/// registers can use them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`left`](crate::driver::left).
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, mut key: Option<Key>) {
     let mut registrar = Some(registrar);
@@ -303,7 +306,7 @@ pub(crate) fn leave(registrar: Arc<Registrar>, mut key: Option<Key>) {
         let mut memory = memory.borrow_mut();
         let memory = memory.as_mut()?;
         let dropped = registrar.take()?;
-        // A thread that is a worker leaves the entry. A thread that blocks in place was one.
+        // A thread that was this worker until it blocked in place also leaves the entry.
         let is_left =
             matches!(memory.thread, Thread::Worker) && Arc::ptr_eq(&dropped, &memory.registrar);
         let unused = key.take().and_then(|key| match is_left {
@@ -314,8 +317,8 @@ pub(crate) fn leave(registrar: Arc<Registrar>, mut key: Option<Key>) {
         unused
     });
     // Dropping a waker runs user code, and dropping the last reference may wake the driver. So the borrow must
-    // have ended.
-    drop(unused);
+    // have ended. The waker may belong to another task, whose panic would harm this task.
+    unwind::discard(unused);
     if let (Some(registrar), Some(key)) = (registrar, key) {
         // The thread has no memory, or ends.
         drop(registrar.shard.deregister(key));

@@ -106,7 +106,7 @@ pub(super) struct Setup {
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
     /// What others do on the workers of the runtime. `None` on a current-thread runtime.
-    pub(super) load: Option<&'static Others>,
+    pub(super) load: Option<Arc<Others>>,
 }
 
 /// A timer with its driver, clock and alarm.
@@ -126,7 +126,7 @@ impl Harness {
     }
 
     /// Makes a timer with the default tick, whose runtime has a load that the test sets.
-    pub(super) fn with(shards: usize, load: Option<&'static Others>) -> Self {
+    pub(super) fn with(shards: usize, load: Option<Arc<Others>>) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         Self::on(
             runtime,
@@ -153,8 +153,8 @@ impl Harness {
             alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
             max_pending: setup.max_pending,
-            turn: Turn::new(match setup.load {
-                Some(load) => Room::beside(load),
+            turn: Turn::new(match &setup.load {
+                Some(load) => Room::beside(load.clone()),
                 None => Room::unlimited(),
             }),
         };

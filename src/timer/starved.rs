@@ -13,7 +13,7 @@
 //!
 //! Short sleeps also fire in the order of their deadlines, except for deadlines that are close together.
 
-use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
+use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use proptest::{collection::vec, prelude::*};
 use tokio::time::Instant;
@@ -129,8 +129,8 @@ impl Waiting {
 }
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
-    let load: &Others = Box::leak(Box::default());
-    let mut harness = Harness::with(1, (!program.loads.is_empty()).then_some(load));
+    let load = Arc::new(Others::default());
+    let mut harness = Harness::with(1, (!program.loads.is_empty()).then(|| load.clone()));
     // The registering thread is in the timer's runtime.
     let runtime = harness.runtime.take().unwrap();
     let _entered = runtime.enter();

@@ -7,14 +7,16 @@ use super::*;
 
 /// Runs a body in a task of a runtime with one worker, which leaves the entries of dropped futures.
 fn on_a_worker<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> T {
-    let runtime = multi_thread(1);
-    let body = runtime.spawn(async {
-        // The thread finds out that it is a worker.
-        sleep(ms(1)).await;
-        sleep(ms(1)).await;
-        body.await
-    });
-    runtime.block_on(body).unwrap()
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let body = runtime.spawn(async {
+            // The thread finds out that it is a worker.
+            sleep(ms(1)).await;
+            sleep(ms(1)).await;
+            body.await
+        });
+        runtime.block_on(body).unwrap()
+    })
 }
 
 /// Polls a sleep once, and drops it.
@@ -106,11 +108,47 @@ fn a_worker_keeps_two_entries_at_most() {
             })
             .collect();
         drop(sleeps);
-        let kept = tasks
-            .iter()
-            .filter(|(wakes, _)| Arc::strong_count(wakes) > 2);
-        assert_eq!(kept.count(), 2);
+        let kept = tasks.iter().map(|(wakes, _)| Arc::strong_count(wakes) > 2);
+        let kept: Vec<_> = kept.collect();
+        assert_eq!(
+            kept,
+            [[false; 8].as_slice(), &[true; 2]].concat(),
+            "the last two"
+        );
         assert_eq!(counts().0, 0);
+    });
+}
+
+/// A canceled sleep wakes the driver at most once. Its entry would otherwise cascade, and then expire.
+#[test]
+fn a_left_entry_wakes_the_driver_once() {
+    on_a_worker(async {
+        let (wakes, waker) = Wakes::new();
+        let before = Timer::current().metrics().driver_wakeups();
+        set_and_cancel(secs(3), &waker);
+        while Arc::strong_count(&wakes) > 2 {
+            tokio::time::sleep(ms(20)).await;
+        }
+        assert_eq!(Timer::current().metrics().driver_wakeups(), before + 1);
+    });
+}
+
+/// The waker of a task that has ended panics when another task makes the worker drop it.
+#[test]
+fn a_left_waker_that_panics_harms_no_other_task() {
+    on_a_worker(async {
+        let (_, waker) = Wakes::new();
+        let panicking = || Hook::on_drop(quiet_panic).waker();
+        set_and_cancel(secs(30), &panicking());
+        set_and_cancel(secs(30), &waker);
+        for _ in 0..5 {
+            let mut sleeps = [(); 3].map(|()| sleep(secs(30)));
+            for sleep in &mut sleeps {
+                assert_pending!(poll(sleep, &panicking()));
+            }
+            drop(sleeps);
+        }
+        set_and_cancel(secs(30), &waker);
     });
 }
 

@@ -25,20 +25,13 @@ use super::{
     threads::{Helper, PATIENCE, Progress},
     world::World,
 };
-use crate::driver::{
-    room::{FEW, tests::Others},
-    shared::Shared,
-    turn::STEPS,
-};
+use crate::driver::{room::FEW, shared::Shared, turn::STEPS};
 
 /// The maximum number of times that the alarm goes off while time passes in one step.
 const RINGS: usize = 200;
 
 /// The number of levels of a wheel. An entry cascades at most this many times before it fires.
 const LEVELS: usize = 11;
-
-/// The load in a busy program.
-static OTHERS: Others = Others::BUSY;
 
 struct Simulation {
     world: Arc<World>,
@@ -96,7 +89,7 @@ impl Simulation {
             tick: program.tick,
             max_pending: program.max_pending,
             is_real: program.is_real,
-            load: program.is_busy.then_some(&OTHERS),
+            load: program.is_busy.then(Arc::default),
         };
         let harness = Harness::on(runtime, &setup);
         let ticks = Ticks {
