@@ -46,7 +46,12 @@ impl Left {
     /// Returns the keys. Some of the entries may have left the wheel.
     #[inline]
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
-        (self.places.iter()).filter_map(|place| Key::from_word(place.load(Ordering::Relaxed)))
+        // The caller may remove a key, which moves the next key to another place.
+        let words = self
+            .places
+            .each_ref()
+            .map(|place| place.load(Ordering::Relaxed));
+        words.into_iter().filter_map(Key::from_word)
     }
 
     /// Adds a key, if there is room. Only the worker calls this function.

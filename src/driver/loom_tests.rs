@@ -49,7 +49,6 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
-        left::Left,
         limit::{Admission, Limit},
         room::Allowance,
         shard::{Budget, Counts, EntryState, Refused, Shard},

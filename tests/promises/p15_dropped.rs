@@ -153,14 +153,18 @@ fn a_left_waker_that_panics_harms_no_other_task() {
 }
 
 #[test]
-fn nothing_is_kept_after_the_end_of_the_runtime() {
-    let (wakes, waker) = Wakes::new();
+fn nothing_is_kept_or_woken_at_the_end_of_the_runtime() {
+    let tasks = [(); 2].map(|()| Wakes::new());
+    let wakers = tasks.each_ref().map(|(_, waker)| waker.clone());
     on_a_worker(async move {
-        set_and_cancel(secs(3_600), &waker);
-        set_and_cancel(secs(7_200), &waker);
+        let mut sleeps = [sleep(secs(3_600)), sleep(secs(7_200))];
+        for (sleep, waker) in sleeps.iter_mut().zip(&wakers) {
+            assert_pending!(poll(sleep, waker));
+        }
     });
-    assert_eq!(wakes.count(), 0);
-    assert_eq!(Arc::strong_count(&wakes), 1);
+    for (wakes, _waker) in tasks {
+        assert_eq!((wakes.count(), Arc::strong_count(&wakes)), (0, 2));
+    }
 }
 
 /// A worker that blocks in place hands its place to another thread.
