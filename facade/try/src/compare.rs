@@ -1,6 +1,7 @@
 //! Runs a command on all sides in turn.
 
 use std::{
+    env,
     fs::{self, File},
     io::{self, BufReader, Write},
     path::{Path, PathBuf},
@@ -81,6 +82,13 @@ impl Compare {
     pub(crate) fn run(&self, patch: &Patch) -> Result<()> {
         let mut sides = vec![Side::Tokio, Side::Alternative, Side::Wheel];
         sides.retain(|&side| side != Side::Alternative || self.alternative);
+        let flags = env::var("RUSTFLAGS").unwrap_or_default();
+        if flags.contains("tokio_unstable") {
+            eprintln!(
+                "If the program calls `enable_alt_timer`, remove the call: with the wheel, a task that blocks the worker \
+                 which set the alarm then stops all timers."
+            );
+        }
         let mut programs = Vec::new();
         for side in &sides {
             programs.push(patch.on(*side, |cargo| self.build(cargo))?);
