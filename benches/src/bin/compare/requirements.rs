@@ -156,13 +156,13 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
     let floor = || f.of(FLOOR, BARE);
     let (churn, x2, reset) = (op("churn", "solo"), op("churn", "x2"), op("reset", "solo"));
     vec![
-        ("churn", "in floors", per(f.ours(churn), floor()), AtMost(1.5), Some(1.25)),
-        ("churn", "x2 / x1", per(f.ours(x2), f.ours(op("churn", "x1"))), AtMost(1.15), None),
+        ("churn", "in floors", per(f.ours(churn), floor()), AtMost(1.1), Some(1.0)),
+        ("churn", "x2 / x1", per(f.ours(x2), f.ours(op("churn", "x1"))), AtMost(1.2), None),
         ("churn x2", TOKIO_OURS, f.gain(x2, TOKIO), AtLeast(8.0), None),
-        ("churn x2", "pingora / ours", f.gain(x2, "pingora"), AtLeast(2.0), None),
+        ("churn x2", "pingora / ours", f.gain(x2, "pingora"), AtLeast(2.5), None),
         ("churn x1", "over 1,000,000 / over none", per(over("churn x1 over", "1000000"), over("churn x1 over", "0")), AtMost(1.1), Some(1.0)),
         ("churn x2", "over 1,000,000 / over none", per(over("churn x2 over", "1000000"), over("churn x2 over", "0")), AtMost(1.1), Some(1.0)),
-        ("io less bare", "in floors", per(f.added(op("io", "solo"), OURS), floor()), AtMost(1.5), Some(1.25)),
+        ("io less bare", "in floors", per(f.added(op("io", "solo"), OURS), floor()), AtMost(1.2), Some(1.0)),
         ("io less bare", "x2 / x1", per(f.added(op("io", "x2"), OURS), f.added(op("io", "x1"), OURS)), AtMost(1.2), None),
         ("rpc less bare", "ours / tokio", per(f.added(op("rpc", "x2"), OURS), f.added(op("rpc", "x2"), TOKIO)), AtMost(1.0 / 3.0), Some(0.25)),
         ("ready", "less a clock read, ns", less(f.ours(op("ready", "solo")), f.floor(clock)).and_then(|ns| ns.estimate()), AtMost(2.0), None),
@@ -173,7 +173,7 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("fire", "median lateness, tokio / ours", f.gain(firing("fire", "lateness, median"), TOKIO), AtLeast(1.0), Some(2.0)),
         ("fire", "99% lateness, tokio / ours", f.gain(firing("fire", "lateness, 99%"), TOKIO), AtLeast(1.0), Some(2.0)),
         ("storm", "joined, tokio / ours", f.gain(firing("storm", "joined"), TOKIO), AtLeast(1.0), None),
-        ("storm", "another task's wait, us", f.ours(firing("storm", "another task's wait")).and_then(|us| us.estimate()), AtMost(2_000.0), Some(1_000.0)),
+        ("storm", "another task's wait, us", f.ours(firing("storm", "another task's wait")).and_then(|us| us.estimate()), AtMost(1_100.0), Some(1_000.0)),
         ("saturated x1", "worst, ours / tokio", f.most_late_share("worst", X1, 0.0), AtMost(2.0), Some(1.0)),
         ("saturated x1", "worst, ms", f.most_late("worst", X1), AtMost(20.0), None),
         ("saturated x1", "99%, ours / tokio", f.most_late_share("p99", X1, 0.0), AtMost(2.0), Some(1.0)),
