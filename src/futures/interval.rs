@@ -387,3 +387,24 @@ pub(crate) fn next_tick(
         _ => clock::saturating_add(due, period),
     }
 }
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::timer::default::{leave, registrar, tests::kept};
+
+    /// A future that registers again uses its reference again, and takes none of the references that the thread keeps.
+    #[tokio::test(start_paused = true)]
+    async fn an_interval_uses_its_reference_again() {
+        let references = [(); 4].map(|()| registrar());
+        for reference in references {
+            leave(reference, None);
+        }
+        let before = kept();
+        let mut interval = interval(Duration::from_millis(1));
+        for _ in 0..10 {
+            interval.tick().await;
+            assert!(kept() + 1 >= before, "{} of {before} references", kept());
+        }
+    }
+}

@@ -326,12 +326,13 @@ pub(crate) fn leave(registrar: Arc<Registrar>, mut key: Option<Key>) {
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
-mod tests {
+pub(crate) mod tests {
     use std::{sync::mpsc, thread, time::Duration};
 
     use super::*;
 
-    fn kept() -> usize {
+    /// Returns the number of references that the thread keeps.
+    pub(crate) fn kept() -> usize {
         MEMORY.with(|memory| memory.borrow().as_ref().unwrap().references.len())
     }
 
@@ -348,18 +349,6 @@ mod tests {
         assert_eq!(kept(), KEPT - 1, "it is used again");
         leave(mine, None);
         assert_eq!(kept(), KEPT);
-    }
-
-    /// A future that registers again uses its reference again, and takes none of the references that the thread keeps.
-    #[tokio::test(start_paused = true)]
-    async fn an_interval_uses_its_reference_again() {
-        let references: Vec<_> = (0..KEPT).map(|_| registrar()).collect();
-        references.into_iter().for_each(|it| leave(it, None));
-        let mut interval = crate::interval(Duration::from_millis(1));
-        for _ in 0..2 * KEPT {
-            interval.tick().await;
-            assert!(kept() >= KEPT - 1, "{} references", kept());
-        }
     }
 
     /// A thread that has looked its timer up takes no lock that runtimes share.
