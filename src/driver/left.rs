@@ -84,7 +84,7 @@ impl Left {
 /// calls `block_in_place`, so there may be more threads than workers. A thread that finds no room deregisters its entries.
 const LEAVERS: usize = 4;
 
-/// What the workers of a shard have left. The lock of the shard protects the list.
+/// The entries that futures have left with the workers of a shard. The lock of the shard protects the list.
 // The list never grows beyond its first capacity, because no thread allocates under the lock.
 pub(crate) struct Leavers(Vec<Arc<Left>>);
 

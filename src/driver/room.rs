@@ -153,8 +153,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What others do on the workers of a runtime, as far as the test says. At first the workers never park, and the
-    /// queue has room.
+    /// A load of other tasks, which a test sets. At first the workers never park, and the queue has room.
     #[derive(Default)]
     pub(crate) struct Others {
         depth: AtomicUsize,

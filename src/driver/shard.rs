@@ -75,7 +75,7 @@ impl State<Waker, Attached> {
     }
 }
 
-/// What the lock of a shard protects beside the wheel. The counters never decrease.
+/// The state that the lock of a shard protects beside the wheel. The counters never decrease.
 struct Attached {
     cancelled: u64,
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock

@@ -105,7 +105,7 @@ pub(super) struct Setup {
     pub(super) max_pending: Option<usize>,
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
-    /// What others do on the workers of the runtime. `None` on a current-thread runtime.
+    /// The load of other tasks on the workers. `None` on a current-thread runtime.
     pub(super) load: Option<Arc<Others>>,
 }
 
