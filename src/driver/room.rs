@@ -11,9 +11,9 @@
 //! | late | as many tasks as the shared queue has room for: [`ROOM`], less the tasks in the queue | the runtime is calm |
 //! | late | all | the runtime is busy |
 //!
-//! A runtime is calm if a worker has parked or unparked between the last two turns before the backlog began. Then
-//! the other tasks leave time to spare, so the queue drains, and a limit loses no time. The rest of the crowd waits
-//! in the wheel, in the order of deadlines.
+//! A runtime is calm if a worker has parked or unparked since the turn before the backlog began. Then the other
+//! tasks leave time to spare, so the queue drains, and a limit loses no time. The rest of the crowd waits in the
+//! wheel, in the order of deadlines.
 //!
 //! If no worker has parked, other tasks keep the workers busy. Then a limit would cost the entries their share of
 //! the workers, because `tokio::time` wakes all of them at once. A runtime that was calm becomes busy if all turns
@@ -247,9 +247,9 @@ pub(crate) mod tests {
             .build()
             .unwrap();
         let mut room = Room::new(many.handle());
-        // The workers park when they have started.
+        // A worker that runs a task unparks before, and parks afterwards.
         while all(&mut room, Instant::now()) != ROOM {
-            std::thread::yield_now();
+            many.block_on(many.spawn(async {})).unwrap();
         }
         let one = runtime::Builder::new_current_thread().build().unwrap();
         let mut room = Room::new(one.handle());

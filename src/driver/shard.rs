@@ -180,7 +180,8 @@ impl Shard {
     /// Gives an entry that a dropped future has `left` to a future of the same task.
     ///
     /// If the entry is gone or belongs to another task, returns its waker as an error, which the caller drops. The
-    /// other arguments and the result are those of [`register`](Self::register).
+    /// arguments `now` and `deadline`, and the tick in the result, have the same meaning as in
+    /// [`register`](Self::register).
     #[inline]
     pub(crate) fn take_over(
         &self,
