@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::task::Poll;
+use std::{future::poll_fn, task::Poll};
 
-use support::{ms, secs, settle};
+use support::{ms, secs, settle, wait_until};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Instant, Interval, MissedTickBehavior, Timer, advance, interval};
 
@@ -87,4 +87,26 @@ fn resets_to_now_or_the_past_wake_and_tick_at_the_next_poll() {
             });
         }
     }
+}
+
+/// On the system's clock, a sleep whose deadline has just passed waits for the next millisecond. A missed tick does not.
+#[tokio::test]
+async fn a_missed_tick_is_ready() {
+    let period = Duration::from_micros(100);
+    let mut interval = interval(period);
+    let mut last = interval.tick().await;
+    wait_until(|| Instant::now() >= last + ms(3));
+    poll_fn(|cx| {
+        loop {
+            let before = Instant::now();
+            match interval.poll_tick(cx) {
+                Poll::Ready(tick) => last = tick,
+                Poll::Pending => {
+                    assert!(last + period > before, "a tick is missed and pending");
+                    return Poll::Ready(());
+                }
+            }
+        }
+    })
+    .await;
 }

@@ -4,10 +4,14 @@
 
 mod support;
 
-use support::{Wakes, current_thread, ms, multi_thread, paused, poll, secs, settle};
+use std::task::{Context, Waker};
+
+use support::{
+    Wakes, current_thread, ms, multi_thread, panics::panic_of, paused, pending, poll, secs, settle,
+};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
-    Duration, Instant, MissedTickBehavior, Timer, advance,
+    DelayQueue, Duration, Instant, MissedTickBehavior, Sleep, Timer, advance,
     error::{BuildError, TryCurrentError},
     sleep, timeout,
 };
@@ -309,4 +313,40 @@ async fn an_abandoned_timer_ends_after_its_last_future_has_fired() {
     Timer::builder().build().unwrap().sleep(secs(60)).await;
     settle().await;
     assert_eq!(runtime.metrics().num_alive_tasks(), before);
+}
+
+/// A future that outlives its timer does not start a default timer, so `install` still works.
+#[test]
+fn a_future_whose_timer_has_shut_down_starts_no_default_timer() {
+    let installs_after = |act: fn(Timer)| {
+        paused().block_on(async {
+            act(Timer::builder().build().unwrap());
+            drop(Timer::builder().install().unwrap());
+        });
+    };
+    fn is_refused(sleep: &mut Sleep) {
+        let polled = panic_of(|| poll(sleep, Waker::noop()));
+        assert!(polled.message.contains("after its timer has shut down"));
+    }
+    installs_after(|timer| {
+        let mut pending = pending(timer.sleep(secs(1)));
+        timer.shutdown();
+        is_refused(&mut pending);
+    });
+    installs_after(|timer| {
+        timer.shutdown();
+        is_refused(&mut timer.sleep(secs(1)));
+    });
+    installs_after(|timer| {
+        let mut queue = DelayQueue::with_timer(&timer);
+        queue.insert((), secs(1));
+        timer.shutdown();
+        panic_of(|| queue.poll_expired(&mut Context::from_waker(Waker::noop())));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn advancing_the_clock_starts_no_default_timer() {
+    advance(ms(1)).await;
+    drop(Timer::builder().install().unwrap());
 }

@@ -21,15 +21,15 @@ use tokio::{task::coop::unconstrained, time::Sleep};
 
 use crate::ground::{
     sync::{Mutex, OnceLock, thread_local},
-    unwind, waker,
+    unwind,
 };
 
 /// The reason why a timer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The timer was shut down. Its runtime may continue.
+    /// The timer was shut down, or its driver panicked. Its runtime may continue.
     Shutdown,
-    /// The driver was dropped, because the runtime ended or because no handle and no future is left.
+    /// The driver was dropped, because the runtime shuts down or because no handle and no future is left.
     DriverDropped,
 }
 
@@ -68,7 +68,8 @@ impl Wake for Last {
     fn wake(self: Arc<Self>) {
         let _ = self.runtime_has_ended.set(());
         // A panic would end the thread that shuts down the runtime.
-        waker::wake(self.waker.clone());
+        unwind::contain(|| self.waker.wake_by_ref());
+        unwind::discard(self);
     }
 }
 

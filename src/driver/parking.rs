@@ -13,15 +13,17 @@
 //! `runtime_end_races_turn` and all models of [`arming`](crate::driver::arming).
 //!
 //! The code that runs under the lock belongs to tokio. No user code runs under the lock, with one exception.
-//! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock.
+//! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock. If a subscriber
+//! panics, the alarm is not set, and the caller notifies the driver's task, which sets the alarm again. Test:
+//! `timer::tests::an_alarm_that_panics_is_set_again`.
 
-use std::task::Waker;
+use std::{task::Waker, thread};
 
 use tokio::time::Instant;
 
 use crate::{
     driver::{alarm::Alarm, turn::Turn},
-    ground::sync::Mutex,
+    ground::{sync::Mutex, unwind},
 };
 
 /// The alarm, and the state of the driver between two turns.
@@ -62,28 +64,36 @@ impl Parking {
         self.0.try_lock()?.turn.take()
     }
 
-    /// Puts the turn back, and sets the alarm. Drops the turn if the driver was dropped in the meantime.
+    /// Puts the turn back, and sets the alarm. Drops the turn if the driver was dropped in the meantime. Returns
+    /// the panic if setting the alarm has panicked.
     ///
     /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
     /// reach. In this case, the function does not set the alarm.
-    pub(crate) fn end(&self, turn: Turn, armed: impl FnOnce() -> Option<Instant>) {
+    pub(crate) fn end(
+        &self,
+        turn: Turn,
+        armed: impl FnOnce() -> Option<Instant>,
+    ) -> thread::Result<()> {
         // Rust drops arguments after local variables. So a turn that is not put back is dropped after the lock
         // is released. It keeps parts of the runtime alive.
         let mut parked = self.0.lock();
-        if parked.alarm.is_some() {
-            parked.turn = Some(turn);
-            parked.set_alarm(armed);
+        if parked.alarm.is_none() {
+            return Ok(());
         }
+        parked.turn = Some(turn);
+        parked.set_alarm(armed)
     }
 
-    /// Sets the alarm for a registration that has lowered the armed tick.
+    /// Sets the alarm for a registration that has lowered the armed tick. Returns the panic if setting the alarm
+    /// has panicked.
     ///
     /// Does nothing while a thread takes a turn.
     #[cold]
-    pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) {
+    pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) -> thread::Result<()> {
         let mut parked = self.0.lock();
-        if parked.turn.is_some() {
-            parked.set_alarm(armed);
+        match parked.turn {
+            Some(_) => parked.set_alarm(armed),
+            None => Ok(()),
         }
     }
 
@@ -99,9 +109,10 @@ impl Parking {
 }
 
 impl Parked {
-    fn set_alarm(&mut self, armed: impl FnOnce() -> Option<Instant>) {
-        if let (Some(instant), Some((alarm, waker))) = (armed(), &mut self.alarm) {
-            alarm.set(instant, waker);
+    fn set_alarm(&mut self, armed: impl FnOnce() -> Option<Instant>) -> thread::Result<()> {
+        match (armed(), &mut self.alarm) {
+            (Some(instant), Some((alarm, waker))) => unwind::catch(|| alarm.set(instant, waker)),
+            _ => Ok(()),
         }
     }
 }

@@ -118,13 +118,20 @@ impl Registrar {
     }
 
     /// Reads the clock, and then registers like [`register`](Self::register).
+    ///
+    /// A deadline that has just passed is registered for the next tick. So the sleep gives way to the tasks that are
+    /// ready, as in tokio: a loop with a sleep of zero does not spin, and tasks that are ready come before the first
+    /// tick of an interval. Test: `first_poll::a_sleep_of_zero_gives_way` in `tests/differential`.
     #[cold]
     fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let now = self.clock.present();
-        if now >= deadline {
+        let tick = if now < deadline {
+            self.clock.deadline(deadline)
+        } else if self.clock.has_just_passed(deadline, now) {
+            Tick(self.clock.reached(now).0 + 1)
+        } else {
             return Err(Refused::Due);
-        }
-        let tick = self.clock.deadline(deadline);
+        };
         self.insert(self.up_to(now, tick), tick, waker)
     }
 

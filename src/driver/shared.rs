@@ -4,7 +4,7 @@
 //!
 //! | the calling thread | the registration |
 //! |---|---|
-//! | a worker of the driver's runtime | sets the alarm itself. If the deadline has expired, also notifies the driver's task |
+//! | a worker of the driver's runtime | sets the alarm itself |
 //! | any other thread | notifies the driver's task |
 //!
 //! The reasons:
@@ -34,7 +34,7 @@ use crate::{
     },
     ground::{
         sync::{AtomicUsize, Notify, Ordering, worker_index},
-        thread, trace, waker,
+        thread, trace, unwind, waker,
     },
     wheel::Tick,
 };
@@ -119,17 +119,24 @@ impl Shared {
 
     /// Puts the turn back, and sets the alarm for the armed tick.
     pub(crate) fn park(&self, turn: Turn) {
-        self.parking.end(turn, || self.armed());
+        if !unwind::is_ok(self.parking.end(turn, || self.armed())) {
+            self.notify.notify_one();
+        }
     }
 
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        let is_worker = thread::is_worker_of(self.runtime);
-        if is_worker {
-            self.parking.rearm(|| self.armed());
+        let is_set = thread::is_worker_of(self.runtime)
+            && unwind::is_ok(self.parking.rearm(|| self.armed()));
+        if !is_set {
+            self.notify.notify_one();
         }
-        if !is_worker || self.is_due() {
+    }
+
+    /// Notifies the driver's task if something has expired. The next alarm would fire it later.
+    pub(crate) fn notify_if_due(&self) {
+        if self.is_due() {
             self.notify.notify_one();
         }
     }

@@ -47,7 +47,7 @@
 //! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`,
 //! `shutdown_races_runtime_end`, `shutdown_races_park` and `last_handle_races_park`.
 
-use std::{panic::resume_unwind, sync::Arc, task::Wake};
+use std::{panic::resume_unwind, sync::Arc, task::Wake, thread::panicking};
 
 use crate::{
     driver::{
@@ -117,7 +117,10 @@ impl DriverTask {
 impl Drop for DriverTask {
     fn drop(&mut self) {
         self.0.parking.close();
-        self.0.close(End::DriverDropped);
+        self.0.close(match panicking() {
+            true => End::Shutdown,
+            false => End::DriverDropped,
+        });
     }
 }
 

@@ -211,8 +211,13 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.next.poll_with_budget(false, cx));
         let due = self.next.deadline();
-        let next = next_tick(due, Instant::now(), self.period, self.missed_tick_behavior);
+        let now = Instant::now();
+        let next = next_tick(due, now, self.period, self.missed_tick_behavior);
         self.next.reset_deadline(next);
+        if next <= now {
+            // A sleep whose deadline has just passed would wait for the next millisecond.
+            self.next.finish();
+        }
         Poll::Ready(due)
     }
 

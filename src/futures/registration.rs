@@ -63,8 +63,8 @@ use crate::{
         registrar::{Registrar, Reset},
         shard::{EntryState, Refused},
     },
-    ground::waker,
-    timer::{default, registry},
+    ground::{thread::is_worker_of, waker},
+    timer::default,
     wheel::Key,
 };
 
@@ -251,7 +251,8 @@ impl Registration {
 
 /// Returns whether the calling thread is a worker of the registrar's runtime, and this runtime is shutting down.
 fn is_shutting_down(registrar: &Registrar) -> bool {
-    registry::is_shutting_down(registrar.shared.runtime)
+    let shared = &registrar.shared;
+    shared.ending.get() == Some(End::DriverDropped) && is_worker_of(shared.runtime)
 }
 
 impl Drop for Registration {

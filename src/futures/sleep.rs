@@ -267,6 +267,11 @@ impl Sleep {
         self.registration.reset(deadline);
     }
 
+    /// Makes the next poll ready. The deadline has passed.
+    pub(crate) fn finish(&mut self) {
+        self.registration.finish();
+    }
+
     /// Polls whether the deadline has passed.
     ///
     /// This poll does what a poll of the future does, but does not use the task's cooperative budget. An

@@ -38,6 +38,12 @@ use std::sync::{PoisonError, TryLockError};
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {
+    #[cfg(not(tokio_wheel_loom))]
+    pub(crate) const fn new(value: T) -> Self {
+        Self(Inner::new(value))
+    }
+
+    #[cfg(tokio_wheel_loom)]
     pub(crate) fn new(value: T) -> Self {
         Self(Inner::new(value))
     }

@@ -3,24 +3,31 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    thread,
 };
 
 /// Runs `user_code` and returns its panic as an error.
 ///
 /// After a panic, the caller must not use any state that `user_code` may have left unfinished.
-pub(crate) fn catch<R>(user_code: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
+pub(crate) fn catch<R>(user_code: impl FnOnce() -> R) -> thread::Result<R> {
     catch_unwind(AssertUnwindSafe(user_code))
 }
 
 /// Runs `user_code`. If it panics, catches the panic and drops the payload.
 pub(crate) fn contain(user_code: impl FnOnce()) {
-    if let Err(payload) = catch(user_code) {
-        // Dropping the payload runs user code too, and may panic. The payload of this second panic is
-        // forgotten.
-        if let Err(payload) = catch(|| drop(payload)) {
-            std::mem::forget(payload);
-        }
+    is_ok(catch(user_code));
+}
+
+/// Returns whether the result is no panic. Drops the payload of a panic.
+pub(crate) fn is_ok(result: thread::Result<()>) -> bool {
+    let Err(payload) = result else {
+        return true;
+    };
+    // Dropping the payload runs user code too, and may panic. The payload of this second panic is forgotten.
+    if let Err(payload) = catch(|| drop(payload)) {
+        std::mem::forget(payload);
     }
+    false
 }
 
 /// Drops a value whose `Drop` may run user code. If the drop panics, catches the panic and drops its payload.

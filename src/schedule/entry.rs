@@ -189,6 +189,7 @@ impl<W: Work> Entry<W> {
                 drop(inner);
                 if let Some(registrar) = rearmed {
                     registrar.shared.rearm();
+                    registrar.shared.notify_if_due();
                 }
                 Ok(())
             }

@@ -30,6 +30,8 @@ struct Rope {
     set_for: Option<Instant>,
     pulled: bool,
     deaf: bool,
+    /// Whether the next setting of the alarm panics.
+    broken: bool,
     waker: Option<Waker>,
 }
 
@@ -68,6 +70,11 @@ impl TestAlarm {
         self.rope.lock().unwrap().deaf = deaf;
     }
 
+    /// Makes the next setting of the alarm panic.
+    pub(super) fn break_once(&self) {
+        self.rope.lock().unwrap().broken = true;
+    }
+
     pub(super) fn set_for(&self) -> Option<Instant> {
         self.rope.lock().unwrap().set_for
     }
@@ -85,6 +92,10 @@ impl Drop for Bell {
 impl Alarm for Bell {
     fn set(&mut self, instant: Instant, waker: &Waker) {
         let mut rope = self.0.rope.lock().unwrap();
+        if std::mem::take(&mut rope.broken) {
+            drop(rope);
+            std::panic::resume_unwind(Box::new("the alarm"));
+        }
         let is_late = !rope.deaf && instant <= self.0.clock.now();
         if std::mem::take(&mut rope.pulled) || is_late {
             rope.set_for = None;

@@ -7,7 +7,7 @@ mod harness;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 mod metrics;
-pub(crate) mod registry;
+mod registry;
 #[cfg(all(test, feature = "test-util", not(tokio_wheel_loom)))]
 mod simulation;
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -1,6 +1,7 @@
 //! The registry of default timers: for each runtime, the default timer that has not ended.
 //!
-//! All runtimes share the lock of the registry. [`default`](super::default) says when a thread takes the lock.
+//! All runtimes of a process share the lock of its registry. [`default`](super::default) says when a thread takes the
+//! lock.
 //!
 //! # Rules
 //!
@@ -12,29 +13,68 @@
 //! * A timer that ends removes only itself, because the runtime may have its next default timer by then.
 //!   Model: `timer::loom_tests::shutdown_races_the_next_default_timer`.
 //! * A runtime that shuts down drops each new driver at once. So a default timer that starts then has ended
-//!   when [`timer`] returns it. [`is_shutting_down`] relies on this.
+//!   when [`timer`] returns it.
 //! * No thread makes, starts or drops a timer while it holds the lock.
+//! * A forked process inherits a lock that another thread of its parent held, and nobody releases that lock. So each
+//!   process has a registry of its own. Test: `tests/fork.rs`.
 
-use std::{collections::HashMap, ptr};
-
-#[cfg(not(tokio_wheel_loom))]
-use std::sync::LazyLock;
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    hash::BuildHasherDefault,
+    process, ptr,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use tokio::runtime;
 
 use super::{Parts, Timer};
-use crate::{
-    driver::{ending::End, shared::Shared},
-    ground::{sync::Mutex, thread::is_worker_of},
-};
+use crate::{driver::shared::Shared, ground::sync::Mutex};
 
-type Timers = HashMap<runtime::Id, Timer>;
+// The hasher makes a constant of the empty map. A map that the first caller makes would need another lock.
+type Timers = HashMap<runtime::Id, Timer, BuildHasherDefault<DefaultHasher>>;
+
+/// The default timers of one process.
+struct Registry {
+    /// The process to which the registry belongs, or 0 if no process has used it.
+    process: AtomicU32,
+    timers: Mutex<Timers>,
+}
+
+/// The number of processes that can have a registry of their own: a program, a process that it forks, a process
+/// which that one forks, and so on. Later ones share the last registry with their parent.
+#[cfg(not(tokio_wheel_loom))]
+const GENERATIONS: usize = 8;
 
 #[cfg(not(tokio_wheel_loom))]
-static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(|| Mutex::new(Timers::new()));
+static REGISTRIES: [Registry; GENERATIONS] = [const { Registry::new() }; GENERATIONS];
 #[cfg(tokio_wheel_loom)]
 loom::lazy_static! {
-    static ref TIMERS: Mutex<Timers> = Mutex::new(Timers::new());
+    static ref REGISTRIES: [Registry; 1] = [Registry {
+        process: AtomicU32::new(0),
+        timers: Mutex::new(Timers::default()),
+    }];
+}
+
+#[cfg(not(tokio_wheel_loom))]
+impl Registry {
+    const fn new() -> Self {
+        Self {
+            process: AtomicU32::new(0),
+            timers: Mutex::new(Timers::with_hasher(BuildHasherDefault::new())),
+        }
+    }
+}
+
+/// Returns the default timers of the calling process.
+fn timers() -> &'static Mutex<Timers> {
+    let process = process::id();
+    let is_mine = |registry: &&Registry| {
+        let owner = &registry.process;
+        let claimed = owner.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
+        claimed.is_ok() || claimed == Err(process)
+    };
+    let mine = REGISTRIES.iter().find(is_mine);
+    &mine.unwrap_or(&REGISTRIES[REGISTRIES.len() - 1]).timers
 }
 
 /// Returns the default timer of the current runtime, and starts it if needed.
@@ -44,7 +84,7 @@ loom::lazy_static! {
 /// Panics if time is not enabled on the runtime.
 #[track_caller]
 pub(super) fn timer(current: runtime::Id) -> Timer {
-    if let Some(timer) = live(&TIMERS.lock(), current) {
+    if let Some(timer) = existing(current) {
         return timer;
     }
     let parts = Timer::builder().parts();
@@ -52,11 +92,9 @@ pub(super) fn timer(current: runtime::Id) -> Timer {
     insert(parts).unwrap_or_else(|existing| existing)
 }
 
-/// Returns whether the calling thread is a worker of `runtime`, and this runtime is shutting down.
-///
-/// The runtime must have time enabled.
-pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
-    is_worker_of(runtime) && timer(runtime).end() == Some(End::DriverDropped)
+/// Returns the default timer of a runtime, if it has one.
+pub(super) fn existing(runtime: runtime::Id) -> Option<Timer> {
+    live(&timers().lock(), runtime)
 }
 
 /// Makes a timer, makes it the default timer of the current runtime, and starts it. Returns the existing default
@@ -66,7 +104,7 @@ pub(super) fn insert(parts: Parts) -> Result<Timer, Timer> {
     let runtime = parts.runtime;
     let (timer, driver) = parts.assemble(remove);
     let replaced = {
-        let mut timers = TIMERS.lock();
+        let mut timers = self::timers().lock();
         if let Some(existing) = live(&timers, runtime) {
             return Err(existing);
         }
@@ -81,7 +119,7 @@ pub(super) fn insert(parts: Parts) -> Result<Timer, Timer> {
 pub(super) fn remove(shared: &Shared) {
     let runtime = shared.runtime;
     let removed = {
-        let mut timers = TIMERS.lock();
+        let mut timers = self::timers().lock();
         match timers.get(&runtime) {
             Some(timer) if ptr::eq(timer.shared(), shared) => timers.remove(&runtime),
             _ => None,
@@ -99,7 +137,7 @@ fn live(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
 pub(super) mod tests {
     /// Holds the lock of the registry while it calls `act`.
     pub(crate) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
-        let _timers = super::TIMERS.lock();
+        let _timers = super::timers().lock();
         act()
     }
 }

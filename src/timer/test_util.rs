@@ -4,7 +4,10 @@ use std::time::Duration;
 
 pub use tokio::time::{pause, resume};
 
-use crate::{driver::turn::expire_now, timer::Timer};
+use tokio::runtime::Handle;
+
+use super::registry;
+use crate::driver::turn::expire_now;
 
 /// Advances a paused clock, as [`tokio::time::advance`] does. Then fires the expired entries of the current
 /// runtime's default timer.
@@ -37,6 +40,7 @@ use crate::{driver::turn::expire_now, timer::Timer};
 /// ```
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
-    let timer = Timer::current();
-    expire_now(&timer.shared().clock, &timer.shared().shards);
+    if let Some(timer) = registry::existing(Handle::current().id()) {
+        expire_now(&timer.shared().clock, &timer.shared().shards);
+    }
 }

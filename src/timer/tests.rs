@@ -444,6 +444,63 @@ fn a_turn_that_panics_is_put_back() {
     assert_ready!(next.poll());
 }
 
+/// With `tokio_unstable`, a subscriber of tokio's events may panic while a thread sets the alarm. That thread is a worker
+/// that registers, or either half of the driver.
+#[test]
+fn an_alarm_that_panics_is_set_again() {
+    for by in ["a worker", "the waker of the alarm", "the driver's task"] {
+        let mut harness = Harness::new(1);
+        let mut first = harness.sleep(ms(5));
+        let runtime = harness.runtime.take().unwrap();
+        match by {
+            "a worker" => {}
+            "the waker of the alarm" => {
+                harness.clock.advance(ms(6));
+                harness.alarm.break_once();
+                harness.alarm.ring();
+            }
+            _ => {
+                harness.alarm.break_once();
+                harness.timer.shared().notify.notify_one();
+            }
+        }
+        let mut earlier = task::spawn(harness.timer.sleep_until(harness.clock.now() + ms(2)));
+        runtime.block_on(async {
+            if by == "a worker" {
+                harness.alarm.break_once();
+            }
+            assert_pending!(earlier.poll());
+        });
+        harness.drive();
+        harness.run_to(harness.clock.now() + ms(6));
+        assert_ready!(earlier.poll(), "{by}");
+        assert_ready!(first.poll(), "{by}");
+    }
+}
+
+/// A task with a sleep of zero runs after the tasks that are ready. So the sleep fires with the alarm, and a worker does
+/// not notify the driver's task.
+#[test]
+fn a_sleep_of_zero_waits_for_the_alarm() {
+    let mut harness = Harness::new(1);
+    let runtime = harness.runtime.take().unwrap();
+    for passed in [0, 1, 999_999] {
+        let now = harness.clock.now();
+        let mut sleep = task::spawn(harness.timer.sleep_until(now));
+        harness.clock.advance(Duration::from_nanos(passed));
+        runtime.block_on(async { assert_pending!(sleep.poll()) });
+        assert!(!harness.driver.is_woken());
+        let next = harness.alarm.set_for().unwrap();
+        assert!(next > harness.clock.now());
+        assert!(next <= harness.clock.now() + DEFAULT_TICK);
+        harness.run_to(next);
+        assert_ready!(sleep.poll());
+    }
+    let mut late = task::spawn(harness.timer.sleep_until(harness.clock.now()));
+    harness.clock.advance(ms(1));
+    assert_ready!(late.poll());
+}
+
 /// A listener that makes a sleep and moves it to a task does not put the sleeps of all tasks into its own shard.
 #[test]
 fn a_sleep_registers_where_it_is_first_polled() {

@@ -18,6 +18,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod first_poll;
 mod program;
 mod run;
 mod same;

@@ -362,6 +362,42 @@ fn the_drop_returns_while_a_worker_waits_in_place_for_an_interval() {
     });
 }
 
+/// A worker waits in place for the end of its runtime, with wakers that panic then. The drop of the runtime still wakes
+/// the other futures and returns.
+#[test]
+fn a_waker_that_panics_at_the_end_harms_no_other_future() {
+    does_not_hang(|| {
+        let hooks = [Hook::on_wake(quiet_panic), Hook::on_drop(quiet_panic)];
+        let runtime = multi_thread(2);
+        let (waits, is_waiting) = mpsc::channel();
+        let (tells, told) = mpsc::channel();
+        let wakers = hooks.clone().map(|hook| hook.waker());
+        runtime.spawn(async move {
+            let timer = Timer::current();
+            tokio::task::block_in_place(|| {
+                waits.send(()).unwrap();
+                wait_until(|| timer.is_shutdown());
+                let mut hostile = wakers.map(|waker| {
+                    let mut hostile = sleep(secs(3_600));
+                    assert_pending!(poll(&mut hostile, &waker));
+                    hostile
+                });
+                let waiting = panic_of(|| Handle::current().block_on(sleep(secs(3_600))));
+                let (_, waker) = Wakes::new();
+                for hostile in &mut hostile {
+                    panic_of(|| poll(hostile, &waker));
+                }
+                tells.send(waiting.message).unwrap();
+            });
+        });
+        is_waiting.recv().unwrap();
+        drop(runtime);
+        let told = told.recv().unwrap();
+        assert!(told.contains("shut down"), "{told}");
+        assert!(hooks.iter().all(|hook| hook.has_run()));
+    });
+}
+
 /// Returns a runtime of one worker that has run sleeps. So the worker remembers the runtime's
 /// timer.
 fn at_home() -> Runtime {

@@ -22,6 +22,7 @@ use crate::wheel::{Order, Tick};
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
+const NANOS_PER_MS: u64 = 1_000_000;
 
 /// The longest time since its origin that a clock can represent: 292 years, in nanoseconds.
 const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
@@ -77,15 +78,29 @@ impl Clock {
     /// Tests with a paused clock rely on the strict order, even when the clock jumps ahead. On a paused clock
     /// the strict order makes no entry late, because the clock stands still while a task runs.
     pub(crate) fn order(&self) -> Order {
-        #[cfg(not(test))]
-        let is_real = is_real_time();
-        #[cfg(test)]
-        let is_real = (self.manual).map_or_else(is_real_time, |manual| manual.is_real());
-        if is_real {
-            Order::DueFirst
-        } else {
-            Order::Strict
+        match self.is_real() {
+            true => Order::DueFirst,
+            false => Order::Strict,
         }
+    }
+
+    /// Returns whether the clock shows the system's time: see [`is_real_time`].
+    pub(crate) fn is_real(&self) -> bool {
+        #[cfg(test)]
+        if let Some(manual) = self.manual {
+            return manual.is_real();
+        }
+        is_real_time()
+    }
+
+    /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
+    /// milliseconds, so its sleeps still wait then.
+    ///
+    /// Returns `false` on a paused clock, where tokio's sleep of zero is ready at once. Also returns `false` if the next
+    /// tick may be more than a millisecond away.
+    pub(crate) fn has_just_passed(&self, deadline: Instant, now: Instant) -> bool {
+        let passed = now.duration_since(deadline).as_nanos();
+        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.is_real()
     }
 
     /// Returns the current time, which follows a paused clock.

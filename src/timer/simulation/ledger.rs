@@ -115,6 +115,8 @@ pub(super) struct Ledger {
     pub(super) fired: u64,
     pub(super) cancelled: u64,
     pub(super) phase: Phase,
+    /// Whether the timer has ended because its driver was dropped.
+    pub(super) driver_is_dropped: bool,
     /// Whether the driver is being polled.
     pub(super) in_batch: bool,
     /// Whether the driver has yielded before it fired all due entries.
@@ -142,6 +144,7 @@ impl Ledger {
             fired: 0,
             cancelled: 0,
             phase: Phase::Open,
+            driver_is_dropped: false,
             in_batch: false,
             between_batches: false,
             closed_amid_a_batch: false,
@@ -181,10 +184,11 @@ impl Ledger {
         let number = guest.number;
         self.of_guest.insert(number, number);
         self.registered += 1;
-        let due = self.ticks.due(deadline);
+        // A deadline that has just passed is registered for the next tick.
+        let due = (self.ticks).due(deadline.max(now + Duration::from_nanos(1)));
         if self.in_batch {
             self.comes_to("a registration during a batch");
-            if due.is_some_and(|due| due <= now) {
+            if deadline <= now {
                 self.comes_to("a registration during a batch that is due with it");
             }
         } else if self.between_batches {
@@ -316,6 +320,8 @@ impl Ledger {
         }
         let (deadline, set_at) = (registration.deadline, registration.set_at);
         if let (Some(since), Phase::Open) = (self.on_time_since, self.phase) {
+            // A deadline that had just passed was registered for the next tick.
+            let set_at = set_at + Duration::from_nanos((deadline <= set_at).into());
             let late = now - deadline.max(set_at).max(since).min(now);
             if late >= self.ticks.tick {
                 self.fail(format!(

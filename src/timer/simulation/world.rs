@@ -17,7 +17,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, worker_index},
     time::{Instant, MissedTickBehavior},
 };
 
@@ -433,6 +433,11 @@ impl World {
 
     fn poll(&self, place: Place, manners: Option<Manners>) {
         self.progress.advance();
+        if self.ledger().driver_is_dropped && worker_index().is_some() {
+            // On a worker, the future would wait for the end of the runtime, which goes on here. Tests of this case:
+            // `tests/promises/p10_runtime_end.rs`.
+            return;
+        }
         let Some(mut occupant) = self.take(place) else {
             return;
         };
@@ -820,6 +825,7 @@ impl World {
     pub(super) fn end_driver(&self, end: impl FnOnce()) {
         self.is_noisy();
         let first = self.begins_to_close();
+        self.ledger().driver_is_dropped = first;
         end();
         if !first {
             return;
