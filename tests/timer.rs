@@ -330,17 +330,17 @@ fn a_future_whose_timer_has_shut_down_starts_no_default_timer() {
     }
     installs_after(|timer| {
         let mut pending = pending(timer.sleep(secs(1)));
-        timer.shutdown();
+        drop(timer.shutdown());
         is_refused(&mut pending);
     });
     installs_after(|timer| {
-        timer.shutdown();
+        drop(timer.shutdown());
         is_refused(&mut timer.sleep(secs(1)));
     });
     installs_after(|timer| {
         let mut queue = DelayQueue::with_timer(&timer);
         queue.insert((), secs(1));
-        timer.shutdown();
+        drop(timer.shutdown());
         panic_of(|| queue.poll_expired(&mut Context::from_waker(Waker::noop())));
     });
 }

@@ -362,34 +362,52 @@ fn the_drop_returns_while_a_worker_waits_in_place_for_an_interval() {
     });
 }
 
-/// A worker waits in place for the end of its runtime, with wakers that panic then. The drop of the runtime still wakes
-/// the other futures and returns.
+/// Futures wait for the end of their runtime, and some of their wakers panic then. The other futures are woken, and the
+/// drop of the runtime returns.
 #[test]
 fn a_waker_that_panics_at_the_end_harms_no_other_future() {
     does_not_hang(|| {
         let hooks = [Hook::on_wake(quiet_panic), Hook::on_drop(quiet_panic)];
-        let runtime = multi_thread(2);
+        let runtime = multi_thread(3);
         let (waits, is_waiting) = mpsc::channel();
         let (tells, told) = mpsc::channel();
+        let (polls, is_polled) = mpsc::channel();
         let wakers = hooks.clone().map(|hook| hook.waker());
+        let starts = waits.clone();
         runtime.spawn(async move {
             let timer = Timer::current();
+            starts.send(()).unwrap();
+            // The runtime waits for this worker before it wakes the last sleeps.
+            wait_until(|| timer.is_shutdown());
+            let hostile = wakers.map(|waker| {
+                let mut hostile = sleep(secs(3_600));
+                assert_pending!(poll(&mut hostile, &waker));
+                hostile
+            });
+            polls.send(()).unwrap();
+            pending::<()>().await;
+            drop(hostile);
+        });
+        runtime.spawn(async move {
             tokio::task::block_in_place(|| {
-                waits.send(()).unwrap();
-                wait_until(|| timer.is_shutdown());
-                let mut hostile = wakers.map(|waker| {
-                    let mut hostile = sleep(secs(3_600));
-                    assert_pending!(poll(&mut hostile, &waker));
-                    hostile
+                let mut waiting = pin!(sleep(secs(3_600)));
+                let mut polled = 0;
+                let panicked = panic_of(|| {
+                    Handle::current().block_on(poll_fn(|cx| {
+                        polled += 1;
+                        if polled == 2 {
+                            // tokio wakes the sleeps in the order in which they were registered.
+                            is_polled.recv().unwrap();
+                        }
+                        let polled = waiting.as_mut().poll(cx);
+                        let _ = waits.send(());
+                        polled
+                    }));
                 });
-                let waiting = panic_of(|| Handle::current().block_on(sleep(secs(3_600))));
-                let (_, waker) = Wakes::new();
-                for hostile in &mut hostile {
-                    panic_of(|| poll(hostile, &waker));
-                }
-                tells.send(waiting.message).unwrap();
+                tells.send(panicked.message).unwrap();
             });
         });
+        is_waiting.recv().unwrap();
         is_waiting.recv().unwrap();
         drop(runtime);
         let told = told.recv().unwrap();
