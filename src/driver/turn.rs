@@ -66,10 +66,10 @@ impl Turn {
 
     /// Takes a turn. Returns whether an entry has fired.
     pub(crate) fn take(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
-        let start = clock.present();
+        let (start, order) = clock.read();
         let mut budget = Budget {
             now: clock.reached(start),
-            order: clock.order(),
+            order,
             steps: STEPS,
             end: start + LENGTH,
             wakes: self.room.for_turn(start),

@@ -8,13 +8,12 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
     task::coop::unconstrained,
     time::{Instant, Sleep},
 };
 
 use super::Alarm;
-use crate::driver::clock::{DEFAULT_TICK, is_real_time};
+use crate::driver::clock::{DEFAULT_TICK, can_be_paused, look};
 
 /// The alarm for a tick is set for an earlier instant. This value is the difference: just under one
 /// [`DEFAULT_TICK`].
@@ -53,20 +52,20 @@ impl TokioTime {
     /// Panics if time is not enabled in the runtime.
     #[track_caller]
     pub(crate) fn new() -> Self {
-        let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
-        let runtime = Handle::try_current();
         Self {
-            sleep,
-            can_be_paused: runtime
-                .is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::MultiThread),
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            can_be_paused: can_be_paused(),
         }
     }
 
     /// Returns the instant for which tokio's timer must be set.
     fn early(&self, instant: Instant) -> Instant {
         let before = |lead| instant.checked_sub(lead).unwrap_or(instant);
-        let now = Instant::now();
-        if !self.can_be_paused || is_real_time() {
+        let (now, is_real) = match self.can_be_paused {
+            true => look(),
+            false => (Instant::now(), true),
+        };
+        if is_real {
             // For the current time, tokio's timer goes off at the next millisecond.
             return before(LEAD).max(now);
         }

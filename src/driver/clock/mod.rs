@@ -8,7 +8,10 @@ pub(crate) mod manual;
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::{
+    runtime::{self, RuntimeFlavor},
+    time::Instant,
+};
 
 use crate::wheel::{Order, Tick};
 
@@ -38,13 +41,15 @@ pub(crate) struct Clock {
     multiplier: u64,
     /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
     shift: u32,
+    /// Whether tests can pause the time of the runtime. tokio pauses only the time of current-thread runtimes.
+    can_be_paused: bool,
     /// The clock that a test moves by hand.
     #[cfg(test)]
     manual: Option<manual::Manual>,
 }
 
 impl Clock {
-    /// Creates a clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
+    /// Creates a clock of the current runtime, which starts now. The builder has checked that the tick is from 1 ns to 1 h.
     pub(crate) fn new(tick: Duration) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
         let shift = tick.next_power_of_two().ilog2();
@@ -53,6 +58,7 @@ impl Clock {
             tick,
             multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
             shift,
+            can_be_paused: can_be_paused(),
             #[cfg(test)]
             manual: None,
         }
@@ -73,24 +79,27 @@ impl Clock {
         self.reached(self.present())
     }
 
-    /// Returns the order in which the driver fires entries.
+    /// Returns the current time, and the order in which the driver fires entries.
     ///
     /// Tests with a paused clock rely on the strict order, even when the clock jumps ahead. On a paused clock
     /// the strict order makes no entry late, because the clock stands still while a task runs.
-    pub(crate) fn order(&self) -> Order {
-        match self.is_real() {
-            true => Order::DueFirst,
-            false => Order::Strict,
+    pub(crate) fn read(&self) -> (Instant, Order) {
+        match self.look() {
+            (now, true) => (now, Order::DueFirst),
+            (now, false) => (now, Order::Strict),
         }
     }
 
-    /// Returns whether the clock shows the system's time: see [`is_real_time`].
-    pub(crate) fn is_real(&self) -> bool {
+    /// Returns the current time, and whether it is the system's time: see [`look`].
+    fn look(&self) -> (Instant, bool) {
         #[cfg(test)]
         if let Some(manual) = self.manual {
-            return manual.is_real();
+            return (manual.now(), manual.is_real());
         }
-        is_real_time()
+        match self.can_be_paused {
+            true => look(),
+            false => (Instant::now(), true),
+        }
     }
 
     /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
@@ -100,7 +109,7 @@ impl Clock {
     /// tick may be more than a millisecond away.
     pub(crate) fn has_just_passed(&self, deadline: Instant, now: Instant) -> bool {
         let passed = now.duration_since(deadline).as_nanos();
-        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.is_real()
+        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look().1
     }
 
     /// Returns the current time, which follows a paused clock.
@@ -226,14 +235,21 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
     }
 }
 
-/// Returns whether [`Instant::now`] is the system's time.
+/// Returns whether tests can pause the time of the current runtime.
+pub(crate) fn can_be_paused() -> bool {
+    let runtime = runtime::Handle::try_current();
+    runtime.map_or(true, |it| it.runtime_flavor() != RuntimeFlavor::MultiThread)
+}
+
+/// Returns the current time, and whether it is the system's time.
 ///
-/// Returns `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
-/// test moves it ahead.
-pub(crate) fn is_real_time() -> bool {
+/// It is not if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a test moves it
+/// ahead.
+pub(crate) fn look() -> (Instant, bool) {
     let before = std::time::Instant::now();
-    let now = Instant::now().into_std();
-    before <= now && now <= std::time::Instant::now()
+    let now = Instant::now();
+    let is_real = before <= now.into_std() && now.into_std() <= std::time::Instant::now();
+    (now, is_real)
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
