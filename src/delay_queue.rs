@@ -227,8 +227,10 @@ impl<T> DelayQueue<T> {
 
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = TickSleep::of(timer);
+        let mut wheel = Box::new(const { Wheel::new(Tick(0)) });
+        wheel.catch_up(sleep.clock.now());
         Self {
-            wheel: Box::new(Wheel::new(sleep.clock.now())),
+            wheel,
             sleep,
             armed: Tick(0),
             waker: Waker::noop().clone(),
