@@ -807,7 +807,7 @@ fn check_len(len: usize, additional: usize) {
     const MOST: usize = Wheel::<()>::MAX_ENTRIES;
     assert!(
         additional <= MOST - len,
-        "a `DelayQueue` holds at most {MOST} elements, got {additional} in addition to {len}"
+        "max queue capacity exceeded: a `DelayQueue` holds at most {MOST} elements, got {additional} in addition to {len}"
     );
 }
 
@@ -818,7 +818,7 @@ fn present<R>(found: Option<R>, key: &Key, instead: &str) -> R {
     match found {
         Some(found) => found,
         None => panic!(
-            "{key:?} names no element of this `DelayQueue`; `{instead}` accepts the key of an \
+            "invalid key: {key:?} names no element of this `DelayQueue`; `{instead}` accepts the key of an \
              element that has left"
         ),
     }
