@@ -142,16 +142,17 @@ a_poll_that_panics_loses_no_element!(neither_does_tokio_util: tokio_util::time::
 /// tokio-util's queue panics here. Its callers lose the key, or the element.
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_panics_when_it_is_woken_harms_no_call() {
-    let calls: [&dyn Fn(&mut DelayQueue<u8>, delay_queue::Key); 6] = [
-        &|queue, _| {
+    type Call = fn(&mut DelayQueue<u8>, delay_queue::Key);
+    let calls: [Call; 6] = [
+        |queue, _| {
             let earlier = queue.insert(8, ms(1));
             assert_eq!(queue.remove(&earlier).into_inner(), 8);
         },
-        &|queue, key| queue.reset(&key, ms(1)),
-        &|queue, key| assert!(queue.try_reset(&key, ms(1))),
-        &|queue, key| assert_eq!(queue.remove(&key).into_inner(), 7),
-        &|queue, key| assert_eq!(queue.try_remove(&key).unwrap().into_inner(), 7),
-        &|queue, _| queue.clear(),
+        |queue, key| queue.reset(&key, ms(1)),
+        |queue, key| assert!(queue.try_reset(&key, ms(1))),
+        |queue, key| assert_eq!(queue.remove(&key).into_inner(), 7),
+        |queue, key| assert_eq!(queue.try_remove(&key).unwrap().into_inner(), 7),
+        |queue, _| queue.clear(),
     ];
     for call in calls {
         let mut queue = DelayQueue::new();
