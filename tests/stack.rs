@@ -29,7 +29,8 @@ fn the_first_sleep_needs_little_stack() {
     let stderr = String::from_utf8_lossy(&child.stderr);
     assert!(
         child.status.success(),
-        "{STACK} bytes of stack must suffice: {stderr}"
+        "{STACK} bytes of stack must suffice: {}, {stderr}",
+        child.status
     );
 }
 
