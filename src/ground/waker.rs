@@ -27,6 +27,7 @@ pub(crate) fn poll_locked<T, R>(
     slot: impl Fn(&mut T) -> &mut Option<Waker>,
     poll: impl Fn(&mut T) -> Poll<R>,
 ) -> Poll<R> {
+    // `clone` is declared before the guard, so it is dropped after the guard.
     let mut clone = None;
     loop {
         let mut value = locked.lock();
