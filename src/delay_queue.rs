@@ -21,6 +21,7 @@
 use std::{
     fmt,
     future::poll_fn,
+    mem,
     ops::ControlFlow,
     pin::Pin,
     task::{Context, Poll, Waker, ready},
@@ -33,7 +34,7 @@ use tokio::{task::coop, time::Instant};
 use crate::{
     driver::clock,
     futures::TickSleep,
-    ground::give_way::Yields,
+    ground::{give_way::Yields, waker},
     timer::Timer,
     wheel::{self, CHUNK, Order, Tick, Wheel},
 };
@@ -227,8 +228,10 @@ impl<T> DelayQueue<T> {
 
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = TickSleep::of(timer);
+        let mut wheel = Box::new(const { Wheel::new(Tick(0)) });
+        wheel.catch_up(sleep.clock.now());
         Self {
-            wheel: Box::new(Wheel::new(sleep.clock.now())),
+            wheel,
             sleep,
             armed: Tick(0),
             waker: Waker::noop().clone(),
@@ -370,6 +373,11 @@ impl<T> DelayQueue<T> {
             return Poll::Ready(None);
         }
         let budget = ready!(coop::poll_proceed(cx));
+        if self.len() == 1 {
+            // If this poll removes the element, it leaves an empty queue. Perhaps the owner does not poll that
+            // queue again before the next insertion. The waker may panic, so this comes before the removal.
+            self.waker.clone_from(cx.waker());
+        }
         let (mut steps, mut rounds) = (STEPS, 0);
         let mut began = None;
         let mut now = self.wheel.now();
@@ -380,12 +388,11 @@ impl<T> DelayQueue<T> {
                 ControlFlow::Break(())
             });
             if let Some(entry) = expired {
-                if self.is_empty() {
-                    // Perhaps the owner does not poll the empty queue again before the next insertion.
-                    self.wait(Tick::NEVER, cx.waker());
+                self.armed = if self.is_empty() {
+                    Tick::NEVER
                 } else {
-                    self.armed = Tick(0);
-                }
+                    Tick(0)
+                };
                 budget.made_progress();
                 self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
@@ -779,7 +786,7 @@ impl<T> DelayQueue<T> {
     #[cold]
     fn wake(&mut self) {
         self.armed = Tick(0);
-        std::mem::replace(&mut self.waker, Waker::noop().clone()).wake();
+        waker::wake(mem::replace(&mut self.waker, Waker::noop().clone()));
     }
 
     /// Converts an entry that has left the wheel to an [`Expired`]. Also frees unused memory.
@@ -800,7 +807,7 @@ fn check_len(len: usize, additional: usize) {
     const MOST: usize = Wheel::<()>::MAX_ENTRIES;
     assert!(
         additional <= MOST - len,
-        "a `DelayQueue` holds at most {MOST} elements, got {additional} in addition to {len}"
+        "max queue capacity exceeded: a `DelayQueue` holds at most {MOST} elements, got {additional} in addition to {len}"
     );
 }
 
@@ -811,7 +818,7 @@ fn present<R>(found: Option<R>, key: &Key, instead: &str) -> R {
     match found {
         Some(found) => found,
         None => panic!(
-            "{key:?} names no element of this `DelayQueue`; `{instead}` accepts the key of an \
+            "invalid key: {key:?} names no element of this `DelayQueue`; `{instead}` accepts the key of an \
              element that has left"
         ),
     }

@@ -4,12 +4,17 @@
 
 mod support;
 
-use support::{
-    Wakes, current_thread, ms,
-    panics::{Panicked, assert_panics, panic_of},
-    poll, without_time,
+use std::{
+    future::pending,
+    task::{Context, Waker},
 };
-use tokio_wheel::{Duration, Instant, Timer, interval, interval_at, sleep, timeout};
+
+use support::{
+    Wakes, current_thread, ms, multi_thread,
+    panics::{Panicked, assert_panics, panic_of},
+    pending as pending_sleep, poll, secs, without_time,
+};
+use tokio_wheel::{Duration, Instant, Sleep, Timer, interval, interval_at, sleep, timeout};
 
 #[test]
 fn a_period_of_zero_panics_in_the_callers_frame() {
@@ -24,6 +29,84 @@ fn a_period_of_zero_panics_in_the_callers_frame() {
     assert_panics(|| drop(timer.interval(Duration::ZERO)), expected);
     let zero = || drop(timer.interval_at(Instant::now(), Duration::ZERO));
     assert_panics(zero, expected);
+}
+
+/// A program that moves to the wheel may have tests that expect tokio's words.
+#[test]
+fn each_text_contains_the_words_of_tokio() {
+    #[track_caller]
+    fn same(tokios: impl FnOnce(), ours: impl FnOnce()) {
+        let (tokios, ours) = (panic_of(tokios).message, panic_of(ours).message);
+        assert!(ours.contains(&tokios), "{ours:?} lacks {tokios:?}");
+    }
+    fn first_poll(sleep: Sleep) {
+        let mut sleep = sleep;
+        let _ = poll(&mut sleep, Waker::noop());
+    }
+
+    let later = Instant::now() + secs(60);
+    // Outside of a runtime, in a runtime without time, and in a runtime that has shut down.
+    same(
+        || drop(tokio::time::sleep(ms(1))),
+        || first_poll(sleep(ms(1))),
+    );
+    same(
+        || drop(tokio::time::timeout(ms(1), pending::<()>())),
+        || {
+            let _ = poll(&mut timeout(ms(1), pending::<()>()), Waker::noop());
+        },
+    );
+    same(
+        || drop(tokio::time::interval_at(later, ms(1))),
+        || {
+            let mut later = interval_at(later, ms(1));
+            let _ = later.poll_tick(&mut Context::from_waker(Waker::noop()));
+        },
+    );
+    {
+        let runtime = without_time();
+        let _entered = runtime.enter();
+        same(
+            || drop(tokio::time::sleep(ms(1))),
+            || first_poll(sleep(ms(1))),
+        );
+    }
+    for runtime in [current_thread(), multi_thread(1)] {
+        let handle = runtime.handle().clone();
+        let _entered = handle.enter();
+        let (tokios, ours) = (tokio::time::sleep(secs(60)), sleep(secs(60)));
+        let registered = pending_sleep(sleep(secs(60)));
+        runtime.shutdown_background();
+        same(|| handle.block_on(tokios), || handle.block_on(ours));
+        same(
+            || handle.block_on(tokio::time::sleep(secs(60))),
+            || handle.block_on(registered),
+        );
+        same(
+            || handle.block_on(tokio::time::sleep(secs(60))),
+            || handle.block_on(sleep(secs(60))),
+        );
+    }
+
+    same(
+        || drop(tokio::time::interval(Duration::ZERO)),
+        || drop(interval(Duration::ZERO)),
+    );
+    same(tokio::time::resume, tokio_wheel_resume);
+}
+
+/// An explicit timer that was shut down says nothing of its runtime, which runs.
+#[test]
+fn a_timer_that_was_shut_down_names_no_shutdown_of_the_runtime() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        drop(timer.clone().shutdown());
+        let mut orphan = timer.sleep(secs(60));
+        let told = panic_of(|| poll(&mut orphan, Waker::noop())).message;
+        assert!(told.contains("after its timer has shut down"), "{told}");
+        assert!(!told.contains("Tokio"), "{told}");
+    });
 }
 
 #[test]

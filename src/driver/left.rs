@@ -92,8 +92,14 @@ impl Leavers {
     /// The maximum number of entries that futures have left in a shard.
     pub(crate) const MAX_LEFT: usize = LEAVERS * PLACES;
 
-    pub(crate) fn new() -> Self {
-        Self(Vec::with_capacity(LEAVERS))
+    /// Creates a list without memory. Before the first call of [`add`](Self::add), the owner must call
+    /// [`allocate`](Self::allocate).
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn allocate(&mut self) {
+        self.0.reserve_exact(LEAVERS);
     }
 
     /// Adds a worker, and returns whether there was room for it.

@@ -25,8 +25,8 @@
 //! describes how a registration and the driver use the published tick.
 
 use crate::{
-    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering},
-    wheel::{COARSE_FROM, FINE_TO, Refill, Tick},
+    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn},
+    wheel::{COARSE_FROM, FINE_TO, Nodes, Refill, Tick},
 };
 
 #[cfg(not(tokio_wheel_loom))]
@@ -66,26 +66,28 @@ pub(crate) struct State<T, X> {
 }
 
 impl<T, X> State<T, X> {
-    /// Closes the wheel, so that it refuses registrations. Returns its entries in another wheel.
-    pub(crate) fn close(&mut self) -> Wheel<T> {
+    /// Closes the wheel, so that it refuses registrations. Returns its entries.
+    pub(crate) fn close(&mut self) -> Nodes<T> {
         self.closed = true;
-        std::mem::replace(&mut self.wheel, Wheel::new(Tick(0)))
+        self.wheel.take()
     }
 }
 
 impl<T, X> LockedWheel<T, X> {
-    pub(crate) fn new(now: Tick, attached: X) -> Self {
-        Self {
-            state: Mutex::new(State {
-                closed: false,
-                published: Tick::NEVER,
-                attached,
-                wheel: Wheel::new(now),
-            }),
-            published: Published {
-                tick: AtomicU64::new(Tick::NEVER.0),
-                now: AtomicU64::new(now.0),
-            },
+    const_fn! {
+        pub(crate) fn new(attached: X) -> Self {
+            Self {
+                state: Mutex::new(State {
+                    closed: false,
+                    published: Tick::NEVER,
+                    attached,
+                    wheel: Wheel::new(Tick(0)),
+                }),
+                published: Published {
+                    tick: AtomicU64::new(Tick::NEVER.0),
+                    now: AtomicU64::new(0),
+                },
+            }
         }
     }
 

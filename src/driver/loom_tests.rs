@@ -115,7 +115,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, Tick(5), waker).unwrap();
         let (_, other) = Wakes::new();
@@ -141,7 +141,7 @@ fn deregister_races_fire() {
 #[test]
 fn repoll_with_a_new_waker_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let (old_wakes, old) = Wakes::new();
         let (new_wakes, new) = Wakes::new();
         let key = register(&shard, Tick(1), old).unwrap();
@@ -164,7 +164,7 @@ fn repoll_with_a_new_waker_races_fire() {
 #[test]
 fn deregister_races_backlog() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let (wakes, wakers): (Vec<_>, Vec<_>) = [(); 2].map(|()| Wakes::new()).into_iter().unzip();
         let register = |waker| register(&shard, Tick(1), waker).unwrap();
         let keys: Vec<_> = wakers.into_iter().map(register).collect();
@@ -184,7 +184,7 @@ fn deregister_races_backlog() {
 #[test]
 fn later_reset_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, Tick(2), waker).unwrap();
         let driver = {
@@ -204,7 +204,7 @@ fn later_reset_races_fire() {
 #[test]
 fn leaving_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let left = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, Tick(2), waker.clone()).unwrap();
@@ -239,7 +239,7 @@ fn leaving_races_fire() {
 fn taking_over_races_fire() {
     for deadline in [Tick(1), Tick(2), Tick(7)] {
         loom::model(move || {
-            let shard = Arc::new(Shard::new(None));
+            let shard = Shard::new(None);
             let left = shard.admit().unwrap();
             let (wakes, waker) = Wakes::new();
             let first = register(&shard, Tick(2), waker.clone()).unwrap();
@@ -273,7 +273,7 @@ fn taking_over_races_fire() {
 #[test]
 fn leaving_races_close() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let left = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
         let (gone, its_waker) = Wakes::new();
@@ -308,7 +308,7 @@ fn leaving_races_close() {
 #[test]
 fn shutdown_races_register() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let (wakes, waker) = Wakes::new();
         let closer = {
             let shard = shard.clone();
@@ -336,7 +336,7 @@ fn shutdown_races_register() {
 #[test]
 fn refill_races_free() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let register = |shard: &Shard| register(shard, Tick(5), Waker::noop().clone());
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
@@ -406,7 +406,7 @@ fn cancel_races_fire_at_the_limit() {
 #[test]
 fn reading_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
+        let shard = Shard::new(None);
         let (_, waker) = Wakes::new();
         register(&shard, Tick(1), waker).unwrap();
         let driver = {

@@ -29,7 +29,10 @@ use crate::{
         locked::{LockedWheel, State},
         room::Allowance,
     },
-    ground::{sync::MutexGuard, unwind},
+    ground::{
+        sync::{MutexGuard, const_fn, constant},
+        unwind,
+    },
     wheel::{Key, Order, Removed, Tick},
 };
 
@@ -79,12 +82,17 @@ impl State<Waker, Attached> {
 struct Attached {
     cancelled: u64,
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
-    /// and the wheel.
-    lateness: Box<Lateness>,
+    /// and the wheel. It is `None` only in [`Shard::new`], because a constant has no box.
+    lateness: Option<Box<Lateness>>,
     leavers: Leavers,
 }
 
 impl Attached {
+    #[inline]
+    fn lateness(&mut self) -> &mut Lateness {
+        self.lateness.as_mut().expect("`Shard::new` allocates it")
+    }
+
     fn cancel(&mut self) {
         self.cancelled += 1;
     }
@@ -136,15 +144,29 @@ pub(crate) struct Expiration {
 const BACKLOG_SHARE: usize = 4;
 
 impl Shard {
-    pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
-        let attached = Attached {
-            cancelled: 0,
-            lateness: Box::new(Lateness::new()),
-            leavers: Leavers::new(),
-        };
-        Self {
-            wheel: LockedWheel::new(Tick(0), attached),
-            limit,
+    // The `Arc` is made from a box, because `Arc::new` would have the shard on its stack.
+    pub(crate) fn new(limit: Option<Arc<Limit>>) -> Arc<Self> {
+        let mut shard = Box::new(constant!(Self::empty()));
+        shard.limit = limit;
+        {
+            let attached = &mut shard.wheel.lock().attached;
+            attached.lateness = Some(Box::new(Lateness::new()));
+            attached.leavers.allocate();
+        }
+        Arc::from(shard)
+    }
+
+    const_fn! {
+        fn empty() -> Self {
+            let attached = Attached {
+                cancelled: 0,
+                lateness: None,
+                leavers: Leavers::new(),
+            };
+            Self {
+                wheel: LockedWheel::new(attached),
+                limit: None,
+            }
         }
     }
 
@@ -282,7 +304,7 @@ impl Shard {
     ///
     /// Returns the entry's waker, which the caller wakes.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
-        self.remove(key, |attached| attached.lateness.count(0))
+        self.remove(key, |attached| attached.lateness().count(0))
     }
 
     /// Removes an entry, if it is still in the wheel, and counts it with `count`.
@@ -368,8 +390,9 @@ impl Shard {
         let before = expired.len();
         let may_fire = budget.may_fire(self.published());
         let (now, mut wakes) = (budget.now, budget.wakes);
+        let lateness = attached.lateness();
         let fire = |entry: Removed<Waker>| {
-            (attached.lateness).count(now.0.saturating_sub(entry.deadline.0));
+            lateness.count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
             let is_early = entry.deadline > budget.late;
             if !last.is_some_and(|last| last.will_wake(&entry.value)) {
@@ -431,7 +454,7 @@ impl Shard {
     /// Closes the shard permanently, and returns the wakers of its entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let mut unused = Vec::with_capacity(Leavers::MAX_LEFT);
-        let wheel = {
+        let entries = {
             let mut state = self.wheel.lock();
             let State {
                 wheel, attached, ..
@@ -442,7 +465,7 @@ impl Shard {
             state.close()
         };
         unused.into_iter().for_each(unwind::discard);
-        wheel.into_values()
+        entries.into_values()
     }
 
     /// Subtracts the number of removed entries from the count of the limit.
@@ -455,13 +478,13 @@ impl Shard {
 
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
-        let state = self.wheel.lock();
+        let mut state = self.wheel.lock();
         let keys = state.attached.leavers.keys();
         let left = keys.filter(|key| state.wheel.get(*key).is_some()).count() as u64;
         Counts {
             pending: state.wheel.len() as u64 - left,
             cancelled: state.attached.cancelled + left,
-            lateness: (*state.attached.lateness).clone(),
+            lateness: state.attached.lateness().clone(),
         }
     }
 }

@@ -180,7 +180,7 @@ mod tests {
             Self {
                 clock: Clock::by_hand(DEFAULT_TICK, manual),
                 manual,
-                shards: (0..shards).map(|_| Arc::new(Shard::new(None))).collect(),
+                shards: (0..shards).map(|_| Shard::new(None)).collect(),
             }
         }
 

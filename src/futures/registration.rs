@@ -242,9 +242,16 @@ impl Registration {
         if ended.is_some_and(|ended| ended.shared.ending.poll_runtime_end(cx).is_pending()) {
             return Poll::Pending;
         }
+        // The end of a runtime is told in tokio's words too, which a program's tests may expect.
+        let tokios = match &self.registrar {
+            Some(ended) if ended.shared.ending.get() == Some(End::DriverDropped) => {
+                " (A Tokio 1.x context was found, but it is being shutdown.)"
+            }
+            _ => "",
+        };
         panic!(
             "a future was polled before its deadline and after its timer has shut down: keep the runtime \
-             and the timer while the future is in use, and poll it only within tasks of that runtime"
+             and the timer while the future is in use, and poll it only within tasks of that runtime{tokios}"
         );
     }
 }

@@ -29,6 +29,36 @@ pub(crate) use tokio::{runtime::worker_index, sync::Notify};
 
 use std::sync::{PoisonError, TryLockError};
 
+/// Evaluates an expression when the crate is compiled. Loom makes its locks only at run time, so there the
+/// expression is an ordinary one.
+///
+/// The compiler copies a boxed constant to the heap. A boxed value passes through the stack of each of its
+/// constructors, and in a debug build each of them has a copy.
+#[cfg(not(tokio_wheel_loom))]
+macro_rules! constant {
+    ($value:expr) => {
+        const { $value }
+    };
+}
+#[cfg(tokio_wheel_loom)]
+macro_rules! constant {
+    ($value:expr) => {
+        $value
+    };
+}
+pub(crate) use constant;
+
+/// Declares a function that [`constant!`] can call.
+#[cfg(not(tokio_wheel_loom))]
+macro_rules! const_fn {
+    ($visibility:vis fn $($function:tt)*) => { $visibility const fn $($function)* };
+}
+#[cfg(tokio_wheel_loom)]
+macro_rules! const_fn {
+    ($visibility:vis fn $($function:tt)*) => { $visibility fn $($function)* };
+}
+pub(crate) use const_fn;
+
 /// A mutex that does not poison.
 ///
 /// User code runs under only one kind of lock: the lock of an idle set's shard. To compare keys, the shard
@@ -38,14 +68,10 @@ use std::sync::{PoisonError, TryLockError};
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {
-    #[cfg(not(tokio_wheel_loom))]
-    pub(crate) const fn new(value: T) -> Self {
-        Self(Inner::new(value))
-    }
-
-    #[cfg(tokio_wheel_loom)]
-    pub(crate) fn new(value: T) -> Self {
-        Self(Inner::new(value))
+    const_fn! {
+        pub(crate) fn new(value: T) -> Self {
+            Self(Inner::new(value))
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {

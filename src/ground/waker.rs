@@ -32,6 +32,9 @@ pub(crate) fn poll_locked<T, R>(
     loop {
         let mut value = locked.lock();
         if let Poll::Ready(result) = poll(&mut value) {
+            drop(value);
+            // A panic would lose the result.
+            unwind::discard(clone);
             return Poll::Ready(result);
         }
         let kept = slot(&mut value);
@@ -179,8 +182,15 @@ mod tests {
             let locked = locked.clone();
             move || drop(locked.lock())
         };
-        assert_eq!(poll(&locked, &hostile(ends, looks_on)), Poll::Ready(7));
+        assert_eq!(
+            poll(&locked, &hostile(ends.clone(), looks_on)),
+            Poll::Ready(7)
+        );
         assert!(locked.lock().1.is_none());
+
+        locked.lock().0 = Poll::Pending;
+        let panicking = || resume_unwind(Box::new("a waker"));
+        assert_eq!(poll(&locked, &hostile(ends, panicking)), Poll::Ready(7));
     }
 
     #[test]

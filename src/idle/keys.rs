@@ -55,8 +55,8 @@ use super::{
 };
 use crate::{
     driver::locked::{self, LockedWheel, Wheel},
-    ground::sync::MutexGuard,
-    wheel::{Key as EntryKey, Order, Removed, Tick},
+    ground::sync::{MutexGuard, const_fn, constant},
+    wheel::{Key as EntryKey, Nodes, Order, Removed, Tick},
 };
 
 /// A table and a wheel behind one lock, on their own cache lines.
@@ -66,7 +66,7 @@ pub(super) struct Shard<K>(LockedWheel<Digest, Table<Record<K>>>);
 type State<K> = locked::State<Digest, Table<Record<K>>>;
 
 /// The content of a shard that was closed.
-pub(super) type Closed<K> = (Table<Record<K>>, Wheel<Digest>);
+pub(super) type Closed<K> = (Table<Record<K>>, Nodes<Digest>);
 
 /// A key with its deadline, its timeout and its entry.
 ///
@@ -124,8 +124,16 @@ fn find<K>(
 }
 
 impl<K> Shard<K> {
-    pub(super) fn new(now: Tick) -> Self {
-        Self(LockedWheel::new(now, Table::new()))
+    pub(super) fn new(now: Tick) -> Box<Self> {
+        let shard = Box::new(constant!(Self::empty()));
+        shard.0.catch_up(&mut shard.0.lock(), Some(now));
+        shard
+    }
+
+    const_fn! {
+        fn empty() -> Self {
+            Self(LockedWheel::new(Table::new()))
+        }
     }
 
     /// Locks the shard, or returns `None` if it is closed.

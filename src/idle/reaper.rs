@@ -27,7 +27,11 @@ use std::{
 };
 
 use super::{shards::Shards, sweep::Sweep};
-use crate::{futures::TickSleep, ground::give_way::Yields, wheel::Tick};
+use crate::{
+    futures::TickSleep,
+    ground::{give_way::Yields, unwind},
+    wheel::Tick,
+};
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
@@ -210,7 +214,8 @@ impl<K> Drop for Reaper<K> {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
         let keys = self.shards.close();
-        drop(self.shards.take_waker());
+        // If the drops of the waker and of a key panicked, the process would abort.
+        unwind::discard(self.shards.take_waker());
         drop(keys);
     }
 }

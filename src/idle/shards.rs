@@ -144,7 +144,7 @@ impl<K> Shards<K> {
         if slot.get().is_none() {
             let shard = Shard::new(self.pressure.ahead(self.clock.now()));
             // `set` fails if another thread has set the slot in the meantime.
-            let _ = slot.set(Some(Box::new(shard)));
+            let _ = slot.set(Some(shard));
         }
         slot.get()?.as_ref()?.lock_with_room(&self.pressure)
     }

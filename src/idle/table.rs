@@ -67,7 +67,7 @@ pub(super) struct Table<T> {
 }
 
 impl<T: Hashed> Table<T> {
-    pub(super) fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             current: HashTable::new(),
             old: HashTable::new(),

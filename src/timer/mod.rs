@@ -177,7 +177,7 @@ impl Parts {
     /// * Spawning runs user code if the runtime is shutting down.
     fn assemble(self, on_end: fn(&Shared)) -> (Timer, DriverTask) {
         let limit = (self.max_pending).map(|max| Arc::new(Limit::new(max)));
-        let shard = |_| Arc::new(Shard::new(limit.clone()));
+        let shard = |_| Shard::new(limit.clone());
         let shards = (0..self.shards).map(shard).collect();
         let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);

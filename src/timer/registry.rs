@@ -28,7 +28,10 @@ use std::{
 use tokio::runtime;
 
 use super::{Parts, Timer};
-use crate::{driver::shared::Shared, ground::sync::Mutex};
+use crate::{
+    driver::shared::Shared,
+    ground::sync::{Mutex, const_fn},
+};
 
 // The hasher makes a constant of the empty map. A map that the first caller makes would need another lock.
 type Timers = HashMap<runtime::Id, Timer, BuildHasherDefault<DefaultHasher>>;
@@ -49,18 +52,16 @@ const GENERATIONS: usize = 8;
 static REGISTRIES: [Registry; GENERATIONS] = [const { Registry::new() }; GENERATIONS];
 #[cfg(tokio_wheel_loom)]
 loom::lazy_static! {
-    static ref REGISTRIES: [Registry; 1] = [Registry {
-        process: AtomicU32::new(0),
-        timers: Mutex::new(Timers::default()),
-    }];
+    static ref REGISTRIES: [Registry; 1] = [Registry::new()];
 }
 
-#[cfg(not(tokio_wheel_loom))]
 impl Registry {
-    const fn new() -> Self {
-        Self {
-            process: AtomicU32::new(0),
-            timers: Mutex::new(Timers::with_hasher(BuildHasherDefault::new())),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                process: AtomicU32::new(0),
+                timers: Mutex::new(Timers::with_hasher(BuildHasherDefault::new())),
+            }
         }
     }
 }

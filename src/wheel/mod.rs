@@ -129,10 +129,11 @@ mod tick;
 
 pub(crate) use advance::{Order, Removed};
 pub(crate) use key::Key;
-pub(crate) use nodes::{CHUNK, Refill};
+pub(crate) use nodes::{CHUNK, Nodes, Refill};
 pub(crate) use tick::Tick;
 
-use nodes::Nodes;
+use std::mem;
+
 use rings::{Ring, Rings};
 
 /// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
@@ -172,7 +173,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     pub(crate) const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
     /// Creates an empty wheel that has reached the tick `now`.
-    pub(crate) fn new(now: Tick) -> Self {
+    ///
+    /// A wheel takes 6 KiB. So its owner makes a constant of it, which the compiler copies to the heap, and not a
+    /// value on the stack.
+    pub(crate) const fn new(now: Tick) -> Self {
         Self {
             now,
             nodes: Nodes::new(),
@@ -334,8 +338,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.free_unused(0);
     }
 
-    /// Returns the values of all entries, in no particular order.
-    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
-        self.nodes.into_values()
+    /// Removes all entries. The caller drops them.
+    pub(crate) fn take(&mut self) -> Nodes<T> {
+        self.rings = const { Rings::new() };
+        mem::replace(&mut self.nodes, Nodes::new())
     }
 }

@@ -336,7 +336,7 @@ impl<T> Nodes<T> {
     }
 
     /// Returns the values of all nodes, in no particular order.
-    pub(super) fn into_values(self) -> impl Iterator<Item = T> {
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
         let nodes = self.lists.chunks.into_iter().flat_map(|chunk| chunk.nodes);
         nodes.filter_map(|(_, node)| node.value)
     }

@@ -63,18 +63,24 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     pub(super) const BACKLOG: usize = Self::LEVELS;
 
     /// Creates empty rings.
-    pub(super) fn new() -> Self {
+    pub(super) const fn new() -> Self {
+        let mut links = [[Links { prev: 0, next: 0 }; SLOTS]; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            let mut number = 0;
+            while number < SLOTS {
+                let this = Self::link_to(Ring { row, number });
+                links[row][number] = Links {
+                    prev: this,
+                    next: this,
+                };
+                number += 1;
+            }
+            row += 1;
+        }
         Self {
             occupied: [0; ROWS],
-            links: std::array::from_fn(|row| {
-                std::array::from_fn(|number| {
-                    let this = Self::link_to(Ring { row, number });
-                    Links {
-                        prev: this,
-                        next: this,
-                    }
-                })
-            }),
+            links,
         }
     }
 
@@ -298,7 +304,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
     /// Returns the link that leads to a ring.
     #[inline]
-    fn link_to(ring: Ring) -> u32 {
+    const fn link_to(ring: Ring) -> u32 {
         RING | (ring.row * SLOTS + ring.number) as u32
     }
 

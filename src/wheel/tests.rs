@@ -394,14 +394,16 @@ fn a_deadline_in_the_past_is_due_at_once() {
 }
 
 #[test]
-fn into_values_yields_every_entry() {
+fn take_returns_every_entry() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     for value in 0..100 {
         wheel.register(Tick(value * value * value), value);
     }
-    let mut values: Vec<u64> = wheel.into_values().collect();
+    let mut values: Vec<u64> = wheel.take().into_values().collect();
     values.sort_unstable();
     assert!(values.into_iter().eq(0..100));
+    wheel.assert_invariants();
+    assert_eq!((wheel.len(), wheel.next_expiration()), (0, None));
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! Panics. Each message names the key and the remedy, and each location is the caller's.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::*;
-use crate::support::panics::{Panicked, assert_panics, panic_of};
+use crate::support::{
+    hostile::{Hook, quiet_panic},
+    panics::{Panicked, assert_panics, panic_of},
+};
 
 #[test]
 fn an_absent_key_panics_in_the_callers_frame() {
@@ -18,6 +23,29 @@ fn an_absent_key_panics_in_the_callers_frame() {
     let reset_at = || queue.reset_at(&key, Instant::now());
     assert_panics(reset_at, &with("`try_reset_at` accepts"));
     assert_eq!(queue.len(), 1, "no call changed the queue");
+}
+
+/// A program that moves to this queue may have tests that expect the words of tokio-util.
+#[tokio::test]
+async fn each_text_contains_the_words_of_tokio_util() {
+    macro_rules! told_by {
+        ($Queue:ty) => {{
+            let mut queue = <$Queue>::new();
+            let key = queue.insert(7, secs(1));
+            queue.remove(&key);
+            [
+                panic_of(|| queue.remove(&key)).message,
+                panic_of(|| queue.deadline(&key)).message,
+                panic_of(|| queue.reset(&key, ms(1))).message,
+                panic_of(|| queue.reset_at(&key, Instant::now())).message,
+                panic_of(|| queue.reserve((1 << 31) + 1)).message,
+            ]
+        }};
+    }
+    let theirs = told_by!(tokio_util::time::DelayQueue<u8>);
+    for (theirs, ours) in theirs.iter().zip(told_by!(DelayQueue<u8>)) {
+        assert!(ours.contains(theirs), "{ours:?} lacks {theirs:?}");
+    }
 }
 
 #[test]
@@ -76,4 +104,63 @@ fn a_poll_after_the_timers_shutdown_names_the_remedy() {
     assert_eq!(expired.unwrap().into_inner(), 8);
     queue.clear();
     assert!(assert_ready!(queue.poll_expired(&mut cx)).is_none());
+}
+
+/// Defines a test of a queue whose only element has expired. A poll panics, because it clones a hostile waker or drops
+/// the hostile waker of an earlier poll. The next poll must return the element.
+macro_rules! a_poll_that_panics_loses_no_element {
+    ($name:ident: $Queue:ty) => {
+        #[tokio::test(start_paused = true)]
+        async fn $name() {
+            fn poll(queue: &mut $Queue, waker: &Waker) -> Option<Poll<Option<u8>>> {
+                let poll = || queue.poll_expired(&mut Context::from_waker(waker));
+                let polled = catch_unwind(AssertUnwindSafe(poll)).ok()?;
+                Some(polled.map(|element| Some(element?.into_inner())))
+            }
+            let (on_clone, on_drop) = (Hook::on_clone(quiet_panic), Hook::on_drop(quiet_panic));
+            let mut queue = <$Queue>::new();
+
+            queue.insert(7, ms(5));
+            tokio::time::sleep(ms(10)).await;
+            assert_eq!(poll(&mut queue, &on_clone.waker()), None);
+            assert_eq!(queue.len(), 1);
+            assert_eq!(poll(&mut queue, Waker::noop()), Some(Poll::Ready(Some(7))));
+
+            queue.insert(8, ms(5));
+            assert_eq!(poll(&mut queue, &on_drop.waker()), Some(Poll::Pending));
+            tokio::time::sleep(ms(10)).await;
+            assert_eq!(poll(&mut queue, Waker::noop()), None);
+            assert_eq!(queue.len(), 1);
+            assert_eq!(poll(&mut queue, Waker::noop()), Some(Poll::Ready(Some(8))));
+        }
+    };
+}
+
+a_poll_that_panics_loses_no_element!(a_poll_that_panics_loses_no_element: DelayQueue<u8>);
+a_poll_that_panics_loses_no_element!(neither_does_tokio_util: tokio_util::time::DelayQueue<u8>);
+
+/// tokio-util's queue panics here. Its callers lose the key, or the element.
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_when_it_is_woken_harms_no_call() {
+    type Call = fn(&mut DelayQueue<u8>, delay_queue::Key);
+    let calls: [Call; 6] = [
+        |queue, _| {
+            let earlier = queue.insert(8, ms(1));
+            assert_eq!(queue.remove(&earlier).into_inner(), 8);
+        },
+        |queue, key| queue.reset(&key, ms(1)),
+        |queue, key| assert!(queue.try_reset(&key, ms(1))),
+        |queue, key| assert_eq!(queue.remove(&key).into_inner(), 7),
+        |queue, key| assert_eq!(queue.try_remove(&key).unwrap().into_inner(), 7),
+        |queue, _| queue.clear(),
+    ];
+    for call in calls {
+        let mut queue = DelayQueue::new();
+        let key = queue.insert(7, secs(1));
+        let hook = Hook::on_wake(quiet_panic);
+        let waker = hook.waker();
+        assert_pending!(queue.poll_expired(&mut Context::from_waker(&waker)));
+        call(&mut queue, key);
+        assert!(hook.has_run());
+    }
 }

@@ -30,8 +30,11 @@ use std::{
 };
 
 use support::{
-    Random, Wakes, current_thread, does_not_hang, hostile::Hook, ms, multi_thread,
-    panics::assert_panics, paused, secs, settle,
+    Random, Wakes, current_thread, does_not_hang,
+    hostile::{Hook, quiet_panic},
+    ms, multi_thread,
+    panics::assert_panics,
+    paused, secs, settle,
 };
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};

@@ -366,6 +366,22 @@ fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
     assert_eq!(set.touch(&Key(2)), Inserted);
 }
 
+/// A second panic during the first would abort the process.
+#[test]
+fn the_drops_of_a_key_and_of_the_waker_may_both_panic() {
+    paused().block_on(async {
+        let (set, mut reaper) = one_shard(secs(1));
+        set.touch(&Key(1));
+        assert_pending!(poll(&mut reaper, &Hook::on_drop(quiet_panic).waker()));
+        // The driver wakes the clone in the timer. The clone in the set is then the last one.
+        sleep(secs(2)).await;
+        let drops = AssertUnwindSafe(|| drop(reaper));
+        acting(|_| quiet_panic(), || assert!(catch_unwind(drops).is_err()));
+        ACTION.take();
+        assert!(set.is_closed() && set.is_empty());
+    });
+}
+
 /// A panic of the reaper's waker reaches neither a touch nor the drop of the last handle.
 #[test]
 fn a_panicking_waker_harms_no_touch() {

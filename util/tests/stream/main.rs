@@ -8,6 +8,7 @@
 mod support;
 
 mod debounce;
+mod hostile;
 mod ours;
 mod parity;
 mod ties;
