@@ -295,6 +295,15 @@ fn cargo_lock_keeps_the_changes_of_others() {
         assert_eq!(lock().replace(library, ""), expected);
     }
 
+    // A cargo that does not see the wheel, which the tool reports.
+    reset();
+    let mut inside = Command::new(tool);
+    inside.args(["on-wheel", "cargo", "run", "--", "cargo", "check"]);
+    let errors = inside.current_dir(folder).output().unwrap().stderr;
+    let errors = String::from_utf8(errors).unwrap();
+    assert!(errors.contains("did not use the wheel"), "{errors}");
+    assert_eq!(lock(), before);
+
     // Two tools at once, and a program that uses the wheel already.
     reset();
     let inside = ["on-wheel", "cargo", "run", "--", tool, "on-wheel", "patch"];
