@@ -35,7 +35,7 @@ pub(crate) struct Compare {
     pub(crate) alternative: bool,
     /// The command of cargo that builds the program, such as `bench --no-run --bench NAME`
     #[arg(long, default_value = BUILD, value_name = "COMMAND")]
-    build: String,
+    pub(crate) build: String,
     /// The program, if the workspace has several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
@@ -94,30 +94,40 @@ impl Compare {
             programs.push(patch.on(*side, |cargo| self.build(cargo))?);
         }
         let mut runs = vec![Vec::new(); sides.len()];
-        for round in 0..=self.runs {
-            for place in 0..sides.len() {
-                // Another side is first in each round.
-                let side = (usize::from(round) + place) % sides.len();
-                let name = sides[side].name();
-                match round {
-                    0 => eprintln!("--- {name}, a run that does not count"),
-                    _ => eprintln!("--- {name}, run {round} of {}", self.runs),
+        let mut shares = Vec::new();
+        // After a failure, the table has the rounds before.
+        let mut measure = || -> Result<()> {
+            for round in 0..=self.runs {
+                let mut figures = vec![Vec::new(); sides.len()];
+                for place in 0..sides.len() {
+                    // Another side is first in each round.
+                    let side = (usize::from(round) + place) % sides.len();
+                    let name = sides[side].name();
+                    match round {
+                        0 => eprintln!("--- {name}, a run that does not count"),
+                        _ => eprintln!("--- {name}, run {round} of {}", self.runs),
+                    }
+                    figures[side] = self.measure(&programs[side], &patch.folder)?;
                 }
-                let figures = self.measure(&programs[side], &patch.folder)?;
                 if round > 0 {
-                    runs[side].push(figures);
+                    runs.iter_mut()
+                        .zip(figures)
+                        .for_each(|(runs, run)| runs.push(run));
                 }
             }
-        }
-        let mut shares = Vec::new();
-        if self.perf {
-            for program in &programs {
+            for program in programs.iter().filter(|_| self.perf) {
                 let data = patch.folder.join("perf.data");
                 shares.push(vec![perf::shares(&self.words(program)?, program, &data)?]);
             }
+            Ok(())
+        };
+        let result = measure();
+        let rounds = runs[0].len();
+        if rounds > 0 {
+            println!("\n{}", table::header(rounds));
+            table::print(&sides, &runs);
         }
-        println!("\n{}", table::header(self.runs.into()));
-        table::print(&sides, &runs);
+        result?;
         if self.perf {
             table::print(&sides, &shares);
             let of_tokio = &shares[0][0];
@@ -130,7 +140,6 @@ impl Compare {
 
     /// Builds the program, and returns its path.
     fn build(&self, mut cargo: Command) -> Result<PathBuf> {
-        cargo.args(self.build.split_whitespace());
         cargo.args(self.bin.iter().flat_map(|bin| ["--bin", bin]));
         cargo
             .arg("--message-format=json-render-diagnostics")
@@ -146,7 +155,12 @@ impl Compare {
             }
         }
         match &programs[..] {
-            [program] => Ok(program.into()),
+            [program] => {
+                if self.perf {
+                    perf::check_program(program.as_std_path())?;
+                }
+                Ok(program.into())
+            }
             [] => bail!("`cargo {}` builds no program", self.build),
             _ => bail!("choose a program with `--bin NAME`: {programs:?}"),
         }

@@ -3,22 +3,23 @@
 //! Tries tokio-wheel on a whole program, dependencies included: `cargo install --path facade/try`, then
 //! `cargo on-wheel --help` in the program's folder.
 
+mod cargo;
 mod compare;
 mod patch;
 mod perf;
 mod table;
 
-use std::{env, ffi::OsString, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
+use std::{env, fs, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
 
-use anyhow::Result;
-use cargo_metadata::MetadataCommand;
+use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand};
 
+use cargo::Cargo;
 use patch::{Patch, Side};
 
 #[derive(Parser)]
 #[command(bin_name = "cargo")]
-enum Cargo {
+enum Tool {
     OnWheel(OnWheel),
 }
 
@@ -50,7 +51,7 @@ enum Command {
     /// go back, run the command without `on-wheel cargo`.
     Cargo {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-        arguments: Vec<OsString>,
+        arguments: Vec<String>,
     },
     /// Runs a command with the program on tokio and on the wheel in turn, and compares time and CPU
     ///
@@ -65,28 +66,51 @@ enum Command {
 }
 
 fn main() -> Result<ExitCode> {
-    let Cargo::OnWheel(options) = Cargo::parse();
-    if let Some(program) = options.program {
+    let Tool::OnWheel(options) = Tool::parse();
+    if let Some(program) = &options.program {
         env::set_current_dir(program)?;
     }
     // On Ctrl-C, cargo ends as well, and this process restores Cargo.lock.
     ctrlc::set_handler(|| patch::IS_INTERRUPTED.store(true, Relaxed))?;
-    let metadata = MetadataCommand::new().exec()?;
-    if let Command::Compare(compare) = &options.command {
-        compare.check(&metadata)?;
+    let cargo = Cargo::new(match &options.command {
+        Command::Cargo { arguments } => arguments.clone(),
+        Command::Compare(compare) => compare.build.split_whitespace().map(String::from).collect(),
+        Command::Patch => vec!["--all-features".into()],
+    })?;
+    let lock = cargo.lock();
+    let is_new = !lock.exists() && !matches!(options.command, Command::Patch);
+    let result = options.run(cargo);
+    if is_new && lock.exists() {
+        fs::remove_file(lock)?;
     }
-    let alternative = matches!(&options.command, Command::Compare(compare) if compare.alternative);
-    let patch = Patch::make(&metadata, options.folder, alternative)?;
-    match options.command {
-        Command::Cargo { arguments } => {
-            let status = patch.on(Side::Wheel, |mut cargo| {
-                Ok(cargo.args(arguments).status()?)
-            })?;
-            let code = status.code().and_then(|code| u8::try_from(code).ok());
-            return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+    result
+}
+
+impl OnWheel {
+    fn run(self, cargo: Cargo) -> Result<ExitCode> {
+        let lock = fs::read_to_string(cargo.lock()).unwrap_or_default();
+        ensure!(
+            !patch::has_wheel(&lock),
+            "Cargo.lock has tokio-wheel already.\n\
+             If the program uses it, remove it from Cargo.toml first.\n\
+             If another `cargo on-wheel` runs here, wait until it ends.\n\
+             If one was killed, copy Cargo.lock back from its folder, which is `on-wheel` in the target folder."
+        );
+        let metadata = cargo.metadata()?;
+        if let Command::Compare(compare) = &self.command {
+            compare.check(&metadata)?;
         }
-        Command::Compare(compare) => compare.run(&patch)?,
-        Command::Patch => println!("{patch}"),
+        let alternative = matches!(&self.command, Command::Compare(compare) if compare.alternative);
+        let patch = Patch::make(cargo, &metadata, self.folder, alternative)?;
+        match self.command {
+            Command::Cargo { .. } => {
+                let status = patch.on(Side::Wheel, |mut cargo| Ok(cargo.status()?))?;
+                let code = status.code().and_then(|code| u8::try_from(code).ok());
+                return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+            }
+            Command::Compare(compare) => compare.run(&patch)?,
+            Command::Patch => println!("{patch}"),
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    Ok(ExitCode::SUCCESS)
 }

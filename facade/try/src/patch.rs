@@ -2,16 +2,19 @@
 //! and `tokio-real`, which is tokio itself. `tokio-alternative` is tokio with its alternative timer.
 
 use std::{
-    env, fmt, fs,
+    collections::BTreeSet,
+    fmt, fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::{Metadata, MetadataCommand, Package, semver::VersionReq};
+use cargo_metadata::{Metadata, Package, semver::VersionReq};
 use include_dir::{Dir, File, include_dir};
 use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
+
+use crate::cargo::Cargo;
 
 static FACADE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../src");
 static WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../src");
@@ -45,8 +48,7 @@ pub(crate) struct Patch {
     pub(crate) folder: PathBuf,
     /// Where the program's own builds keep what they compile.
     build_directory: Option<PathBuf>,
-    /// The manifest of the workspace that uses the folder.
-    manifest: PathBuf,
+    cargo: Cargo,
     /// The packages that may need another version, as arguments of `cargo update`.
     unlocked: Vec<String>,
     /// The program's tokio if the wheel needs a newer one, as arguments of `cargo update`.
@@ -56,6 +58,7 @@ pub(crate) struct Patch {
 impl Patch {
     /// Makes the folder for the version of tokio that the workspace uses.
     pub(crate) fn make(
+        cargo: Cargo,
         metadata: &Metadata,
         folder: Option<PathBuf>,
         alternative: bool,
@@ -64,8 +67,7 @@ impl Patch {
         let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
         let needed = wheel["dependencies"]["tokio"]["version"].as_str();
         let needed = VersionReq::parse(needed.context("tokio-wheel names no tokio")?)?;
-        let manifest: PathBuf = metadata.workspace_root.join("Cargo.toml").into();
-        let lock: DocumentMut = fs::read_to_string(lock_of(&manifest))?.parse()?;
+        let lock: DocumentMut = fs::read_to_string(cargo.lock())?.parse()?;
 
         let before = &tokio(metadata)?.version;
         let mut outdated = Vec::new();
@@ -73,10 +75,11 @@ impl Patch {
         let mut tokio = tokio(metadata)?;
         if !needed.matches(before) {
             outdated = vec!["--recursive".into(), format!("tokio@{before}")];
-            newer = restoring(&manifest, || {
-                update(cargo(), &manifest, &outdated)?;
-                Ok(MetadataCommand::new().exec()?)
-            })?;
+            newer = restoring(
+                &cargo,
+                || cargo.update(cargo.command(), &outdated),
+                || cargo.metadata(),
+            )?;
             tokio = self::tokio(&newer)?;
             let after = &tokio.version;
             ensure!(
@@ -133,21 +136,22 @@ impl Patch {
         Ok(Self {
             folder: std::path::absolute(folder)?,
             build_directory: metadata.build_directory.clone().map(PathBuf::from),
-            manifest,
+            cargo,
             unlocked,
             outdated,
         })
     }
 
-    /// Calls a function with a command of cargo that uses a side's tokio. Restores Cargo.lock afterwards.
+    /// Calls a function with the command of the user, which uses a side's tokio. Restores Cargo.lock afterwards.
     pub(crate) fn on<T>(&self, side: Side, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
+        let mut command = self.command(side);
+        command.args(&self.cargo.words);
         if side == Side::Tokio && self.outdated.is_empty() {
-            return call(cargo());
+            return call(command);
         }
-        restoring(&self.manifest, || {
-            self.update(side)?;
-            call(self.cargo(side))
-        })
+        // For a user who kills the tool.
+        fs::write(self.folder.join("Cargo.lock"), fs::read(self.cargo.lock())?)?;
+        restoring(&self.cargo, || self.update(side), || call(command))
     }
 
     /// Returns the path of a side's package, quoted for TOML.
@@ -161,8 +165,8 @@ impl Patch {
 
     /// Returns a command of cargo that uses a side's tokio. The executables of each side lie in a target folder of
     /// its own. Cargo compiles crates that do not depend on tokio once for all sides, since version 1.91.
-    fn cargo(&self, side: Side) -> Command {
-        let mut cargo = cargo();
+    fn command(&self, side: Side) -> Command {
+        let mut cargo = self.cargo.command();
         if side != Side::Tokio {
             cargo.arg("--config");
             cargo.arg(format!("patch.crates-io.tokio.path={}", self.path(side)));
@@ -183,8 +187,8 @@ impl Patch {
             _ if self.outdated.is_empty() => &nothing_else,
             _ => &self.outdated,
         };
-        update(self.cargo(side), &self.manifest, packages)?;
-        let lock: DocumentMut = fs::read_to_string(lock_of(&self.manifest))?.parse()?;
+        self.cargo.update(self.command(side), packages)?;
+        let lock: DocumentMut = fs::read_to_string(self.cargo.lock())?.parse()?;
         let locked = lock["package"].as_array_of_tables();
         let is_used = locked.into_iter().flatten().any(|package| {
             package["name"].as_str() == Some("tokio") && !package.contains_key("source")
@@ -235,29 +239,58 @@ pub(crate) fn tokio(metadata: &Metadata) -> Result<&Package> {
     tokio.context("the program uses no tokio 1 from crates.io")
 }
 
-/// Calls a function, and restores Cargo.lock afterwards.
-fn restoring<T>(manifest: &Path, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    let before = fs::read(lock_of(manifest))?;
-    let result = call();
-    fs::write(lock_of(manifest), before)?;
+/// Changes Cargo.lock with one function, calls another function, and takes back the change of Cargo.lock.
+fn restoring<T>(
+    cargo: &Cargo,
+    change: impl FnOnce() -> Result<()>,
+    call: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let read = || fs::read_to_string(cargo.lock());
+    let before = read()?;
+    let changed = change();
+    let ours = read()?;
+    let result = changed.and_then(|()| {
+        ensure!(!IS_INTERRUPTED.load(Relaxed), "interrupted");
+        call()
+    });
+    let after = read()?;
+    if has_wheel(&ours) && !has_wheel(&after) {
+        eprintln!(
+            "Another cargo has written Cargo.lock. If the command started it, it did not use the wheel: see \
+             `cargo on-wheel patch`."
+        );
+    }
+    if after == before {
+        return result;
+    }
+    if after == ours {
+        fs::write(cargo.lock(), before)?;
+    } else {
+        fs::write(cargo.lock(), merged(&before, &ours, &after))?;
+        cargo.update(cargo.command(), &["--workspace".into()])?;
+    }
     result
 }
 
-fn update(mut cargo: Command, manifest: &Path, packages: &[String]) -> Result<()> {
-    cargo.args(["update", "--quiet", "--manifest-path"]);
-    let status = cargo.arg(manifest).args(packages).status()?;
-    ensure!(status.success(), "{cargo:?} failed");
-    Ok(())
+pub(crate) fn has_wheel(lock: &str) -> bool {
+    lock.contains("\nname = \"tokio-wheel\"\n")
 }
 
-/// Returns the cargo that called this process.
-fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+/// Returns the packages of a lock file before the tool changed it, with the changes that others have made since.
+fn merged(before: &str, ours: &str, after: &str) -> String {
+    let packages = |lock| -> BTreeSet<_> { str::split(lock, "\n\n").map(str::trim_end).collect() };
+    let (ours, after) = (packages(ours), packages(after));
+    let mut merged = &packages(before) - &(&ours - &after);
+    // Another cargo has brought a tokio back, which may be newer.
+    let tokio = "[[package]]\nname = \"tokio\"\n";
+    let added = &after - &ours;
+    merged.extend(added.iter().filter(|package| !package.starts_with(tokio)));
+    Vec::from_iter(merged).join("\n\n") + "\n"
 }
 
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let manifest = self.manifest.display();
+        let manifest = self.cargo.manifest.display();
         writeln!(f, "1. Keep a copy of Cargo.lock.")?;
         writeln!(f, "2. Add these lines to {manifest}:\n")?;
         writeln!(
@@ -269,10 +302,6 @@ impl fmt::Display for Patch {
         writeln!(f, "To go back, remove the lines, and restore Cargo.lock.")?;
         f.write_str("`cargo on-wheel cargo build` does the same, and changes no file.")
     }
-}
-
-fn lock_of(manifest: &Path) -> PathBuf {
-    manifest.with_file_name("Cargo.lock")
 }
 
 fn table(item: &mut Item) -> Result<&mut dyn TableLike> {
@@ -310,12 +339,16 @@ fn read(root: &Path, below: &Path, files: &mut Files) -> Result<()> {
 }
 
 /// Writes a package. Files that do not change keep their times, so that cargo does not build them again.
-fn write(package: &Path, mut manifest: DocumentMut, files: Files) -> Result<()> {
+fn write(package: &Path, mut manifest: DocumentMut, mut files: Files) -> Result<()> {
     for key in ["dev-dependencies", "example", "lints", "test"] {
         manifest.remove(key);
     }
-    // Cargo shows the warnings of a package in a folder, but not those of a package from the registry.
-    manifest["lints"]["rust"]["warnings"] = value("allow");
+    // Cargo shows the warnings of a package in a folder, but not those of a package from the registry. This attribute
+    // also overrides `RUSTFLAGS="-D warnings"`.
+    let roots = files
+        .iter_mut()
+        .filter(|(path, _)| path == Path::new("lib.rs"));
+    roots.for_each(|(_, source)| drop(source.splice(..0, *b"#![allow(warnings)] ")));
     // Without a workspace of its own, cargo would look for the package in the program's workspace.
     manifest["workspace"] = toml_edit::table();
     let is_new = |path: &Path, content: &[u8]| fs::read(path).ok().as_deref() != Some(content);

@@ -24,6 +24,18 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
+/// Tests that a program has the names of its functions.
+pub(crate) fn check_program(program: &Path) -> Result<()> {
+    let table = b".symtab\0";
+    ensure!(
+        fs::read(program)?
+            .windows(table.len())
+            .any(|bytes| bytes == table),
+        "{program:?} is stripped, and `--perf` needs names: set CARGO_PROFILE_RELEASE_STRIP=debuginfo"
+    );
+    Ok(())
+}
+
 /// Runs a command under `perf`. Returns the shares of timers and locks in percent.
 pub(crate) fn shares(command: &[String], program: &Path, data: &Path) -> Result<Figures> {
     let mut record = Command::new("perf");
@@ -58,7 +70,7 @@ fn shares_in(script: &str, program: &Path) -> Result<Figures> {
     let total: f64 = periods.values().sum();
     ensure!(
         total > 0.0,
-        "perf found no function of {program:?}, which may be stripped, or have run under another path"
+        "perf found no function of {program:?}, which may have run too briefly or under another path"
     );
     let share = |kind| 100.0 * periods.get(&kind).unwrap_or(&0.0) / total;
     Ok(vec![
@@ -122,6 +134,12 @@ fn kind(symbol: &str) -> Kind {
     } else {
         Kind::Other
     }
+}
+
+#[test]
+fn a_program_without_names_is_stripped() {
+    assert!(check_program(&std::env::current_exe().unwrap()).is_ok());
+    assert!(check_program(Path::new("Cargo.toml")).is_err());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Puts a program with a dependency on the wheel, and takes it back.
 
-use std::{fs, path::Path, process::Command};
+use std::{env, fs, path::Path, process::Command};
 
 const MANIFEST: &str = r#"
 [package]
@@ -50,7 +50,7 @@ fn compared(printed: &str) -> (Vec<&str>, Vec<String>) {
     (sides.collect(), words.collect())
 }
 
-/// Runs a command in a folder, and returns what it prints, or its errors if it fails.
+/// Runs a command in a folder, and returns what it prints, or all its output if it fails.
 fn try_run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command
@@ -61,7 +61,7 @@ fn try_run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, S
     if output.status.success() {
         Ok(String::from_utf8(output.stdout).unwrap())
     } else {
-        Err(String::from_utf8(output.stderr).unwrap())
+        Err(String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     }
 }
 
@@ -160,6 +160,17 @@ fn a_program_goes_to_the_wheel_and_back() {
         ];
         let errors = try_run(folder, tool, &arguments).unwrap_err();
         assert!(errors.contains("interrupted"), "{errors}");
+
+        // The last run fails. The table has the round before.
+        let fails = "echo run: 1 | tee -a runs; test $(wc -l < runs) -lt 6";
+        let arguments = [
+            "on-wheel", "compare", "--runs", "2", "--build", "build", "--", "sh", "-c", fails, "{}",
+        ];
+        let output = try_run(folder, tool, &arguments).unwrap_err();
+        let (_, table) = compared(&output);
+        let rows = ["run tokio 1.000", "wheel 1.000"].map(String::from);
+        assert!(table.windows(2).any(|pair| pair == rows), "{output}");
+        assert!(output.contains("the command failed"), "{output}");
     }
 
     let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
@@ -190,4 +201,118 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert!(table.contains(&"alternative 1.000".into()), "{printed}");
     let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
     assert!(is_kept, "Cargo.lock has changed");
+}
+
+/// Prints the type of a sleep, and runs its arguments as a command.
+const OPTIONAL_MAIN: &str = "
+fn main() {
+    println!(\"{}\", std::any::type_name::<tokio::time::Sleep>());
+    let mut words = std::env::args().skip(1);
+    if let Some(program) = words.next() {
+        let status = std::process::Command::new(program).args(words).status();
+        assert!(status.unwrap().success());
+    }
+}
+";
+
+/// Makes a program and a library in a folder. Only the program's feature `timers` needs tokio.
+fn make_program(folder: &Path) {
+    for name in ["program", "library"] {
+        fs::create_dir_all(folder.join(name).join("src")).unwrap();
+        let manifest = format!(
+            "[package]\nname = '{name}'\nedition = '2024'\n\n[workspace]\n\n[dependencies]\n"
+        );
+        fs::write(folder.join(name).join("Cargo.toml"), manifest).unwrap();
+    }
+    fs::write(folder.join("library/src/lib.rs"), "").unwrap();
+    let manifest = fs::read_to_string(folder.join("program/Cargo.toml")).unwrap();
+    let manifest = manifest
+        + "tokio = { version = '1.54', features = ['time'], optional = true }\n
+           [features]\ntimers = ['dep:tokio']\n";
+    fs::write(folder.join("program/Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("program/src/main.rs"), OPTIONAL_MAIN).unwrap();
+    // Not the newest tokio.
+    let pin = ["update", "--quiet", "tokio", "--precise", "1.54.0"];
+    run(&folder.join("program"), "cargo", &pin);
+}
+
+#[test]
+fn a_command_of_cargo_does_what_it_does_without_the_wheel() {
+    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    make_program(folder);
+    let lock = fs::read_to_string(folder.join("program/Cargo.lock")).unwrap();
+    // Cargo does not apply these lints to packages of the registry.
+    fs::create_dir(folder.join(".cargo")).unwrap();
+    let config = "[build]\nrustflags = ['-Dwarnings']\n";
+    fs::write(folder.join(".cargo/config.toml"), config).unwrap();
+    // The feature and the manifest of another folder.
+    let command = |before: &[&str], after: &[&str]| {
+        let manifest = "--manifest-path=program/Cargo.toml";
+        let options = ["run", "--quiet", "--features", "timers", manifest];
+        let arguments = [&["on-wheel", "cargo"], before, &options, after].concat();
+        let printed = run(folder, tool, &arguments);
+        assert!(printed.starts_with("tokio_wheel::"), "{printed}");
+        let is_kept = fs::read_to_string(folder.join("program/Cargo.lock")).unwrap() == lock;
+        assert!(is_kept, "Cargo.lock has changed");
+    };
+    command(&[], &[]);
+    command(&[], &["--locked"]);
+    // Requests to the registry fail.
+    let config =
+        "[build]\nrustflags = ['-Dwarnings']\n[http]\nproxy = 'localhost:1'\n[net]\nretry = 0\n";
+    fs::write(folder.join(".cargo/config.toml"), config).unwrap();
+    command(&[], &["--offline"]);
+    command(&["--frozen"], &[]);
+    if let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") {
+        command(&[&format!("+{toolchain}"), "--offline"], &[]);
+    }
+}
+
+#[test]
+fn cargo_lock_keeps_the_changes_of_others() {
+    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
+    let folder = tempfile::tempdir().unwrap();
+    make_program(folder.path());
+    let folder = &folder.path().join("program");
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let manifest = manifest.replace("[features]", "[features]\ndefault = ['timers']");
+    let lock = || fs::read_to_string(folder.join("Cargo.lock")).unwrap();
+    let before = lock();
+    let reset = || {
+        fs::write(folder.join("Cargo.toml"), &manifest).unwrap();
+        fs::write(folder.join("Cargo.lock"), &before).unwrap();
+    };
+    let add = ["cargo", "add", "--quiet", "--path", "../library"];
+    let add_in_run = [&["cargo", "run", "--quiet", "--"], &add[..]].concat();
+    for command in [&add[..], &add_in_run] {
+        reset();
+        run(folder, tool, &[&["on-wheel"], command].concat());
+        let library = "[[package]]\nname = \"library\"\nversion = \"0.0.0\"\n\n";
+        assert!(lock().contains(library), "{}", lock());
+        let expected = before.replace(" \"tokio\",\n", " \"library\",\n \"tokio\",\n");
+        assert_eq!(lock().replace(library, ""), expected);
+    }
+
+    // A cargo that does not see the wheel, which the tool reports.
+    reset();
+    let mut inside = Command::new(tool);
+    inside.args(["on-wheel", "cargo", "run", "--", "cargo", "check"]);
+    let errors = inside.current_dir(folder).output().unwrap().stderr;
+    let errors = String::from_utf8(errors).unwrap();
+    assert!(errors.contains("did not use the wheel"), "{errors}");
+    assert_eq!(lock(), before);
+
+    // Two tools at once, and a program that uses the wheel already.
+    reset();
+    let inside = ["on-wheel", "cargo", "run", "--", tool, "on-wheel", "patch"];
+    let errors = try_run(folder, tool, &inside).unwrap_err();
+    assert!(errors.contains("has tokio-wheel already"), "{errors}");
+    assert_eq!(lock(), before);
+
+    // What was not there goes away.
+    fs::remove_file(folder.join("Cargo.lock")).unwrap();
+    run(folder, tool, &["on-wheel", "cargo", "check", "--quiet"]);
+    assert!(!folder.join("Cargo.lock").exists());
 }
