@@ -73,8 +73,10 @@
 //! Each runtime has a *default timer*, also called its ambient timer. The default timer starts when a future
 //! first needs it.
 //!
-//! A future that a free function returns uses the default timer of the runtime that first polls it. You can
-//! create such a future outside a runtime. Polling the future outside a runtime panics.
+//! A future that a free function returns registers with the default timer of the runtime that first polls it. You
+//! can create such a future outside a runtime. Polling the future outside a runtime panics. A later wait of the same
+//! value may use another runtime: after a sleep has fired and was reset, or after a tick of an interval, the runtime
+//! that polls it next registers it.
 //!
 //! [`Timer::builder`] makes a timer with its own tick and its own shards. A future that a method of [`Timer`]
 //! returns uses that timer. Any executor may poll the future, as long as the timer's runtime lives.
@@ -109,12 +111,11 @@
 //!
 //! # What differs from `tokio::time`
 //!
-//! * A future uses the timer of the runtime that first polls it. In tokio, a future uses the runtime in which
-//!   it was created.
+//! * A future uses the timer of the runtime that first polls it, and chooses again for each wait, for example for
+//!   each tick of an interval. In tokio, a future stays with the runtime in which it was created, and hangs or
+//!   panics if that runtime has ended.
 //! * Creating a future outside a runtime works. In tokio, it panics.
 //! * [`Sleep`] is [`Unpin`].
-//! * A future whose deadline has passed is ready at its first poll. In tokio, it usually waits for the next
-//!   millisecond.
 //!
 //! The [migration guide][migration] lists every difference.
 //!

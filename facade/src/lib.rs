@@ -74,7 +74,7 @@
 //! * **A test that pauses the clock in its body.** A call of `pause` may stop the clock between two milliseconds. Then
 //!   tokio's sleeps in dependencies, such as tokio-util's `DelayQueue`, take up to 1 ms longer than yours, and a test that
 //!   needs both to fire together fails. Use `#[tokio::test(start_paused = true)]` instead of `pause`.
-//! * The [migration guide] lists the small differences, such as a sleep of zero, which is ready at once.
+//! * The [migration guide] lists the small differences.
 //!
 //! A library can use this crate too. If its public functions take or return a timer, their types change for its users.
 //!

@@ -20,7 +20,7 @@ const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// Creates an [`Interval`] that ticks immediately, and then every `period`.
 ///
-/// If ticks are missed, the interval uses [`MissedTickBehavior::Burst`]. Call
+/// As in tokio, tasks that are ready run before the first tick: see [`sleep`](crate::sleep()). If ticks are missed, the interval uses [`MissedTickBehavior::Burst`]. Call
 /// [`Interval::set_missed_tick_behavior`] to choose another behavior.
 ///
 /// # Panics

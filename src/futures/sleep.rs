@@ -34,6 +34,9 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The future does nothing before its first poll. You may create the future on one thread and poll it on
 /// another thread, even in another runtime.
 ///
+/// As in tokio, a sleep of zero gives way: if the deadline passed less than a millisecond before the first poll, the
+/// future waits for the driver, so that tasks which are ready run first. On a paused clock it is ready at once.
+///
 /// # Cancel safety
 ///
 /// This function is cancel safe. Dropping the future deregisters it.
