@@ -28,6 +28,7 @@ use std::{
     time::Duration,
 };
 
+use bounded_wheel::{CHUNK, NEVER, Order, Tick, Wheel};
 use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 
@@ -36,7 +37,6 @@ use crate::{
     futures::TickSleep,
     ground::{give_way::Yields, waker},
     timer::Timer,
-    wheel::{self, CHUNK, Order, Tick, Wheel},
 };
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
@@ -154,7 +154,7 @@ pub struct DelayQueue<T> {
 /// A key never names another element of its queue, even after its own element has left. Pass a key only to
 /// the queue that returned it: in another queue, the key may name any element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key(wheel::Key);
+pub struct Key(bounded_wheel::Key);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -228,12 +228,12 @@ impl<T> DelayQueue<T> {
 
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = TickSleep::of(timer);
-        let mut wheel = Box::new(const { Wheel::new(Tick(0)) });
+        let mut wheel = Box::new(const { Wheel::new(0) });
         wheel.catch_up(sleep.clock.now());
         Self {
             wheel,
             sleep,
-            armed: Tick(0),
+            armed: 0,
             waker: Waker::noop().clone(),
             yields: Yields::default(),
             reserved: 0,
@@ -264,7 +264,7 @@ impl<T> DelayQueue<T> {
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
         check_len(self.len(), 1);
         let deadline = self.deadline_of(when);
-        let key = self.wheel.register(deadline, value);
+        let key = self.wheel.insert(deadline, value);
         self.wake_for(deadline);
         Key(key)
     }
@@ -369,7 +369,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         if self.is_empty() {
-            self.wait(Tick::NEVER, cx.waker());
+            self.wait(NEVER, cx.waker());
             return Poll::Ready(None);
         }
         let budget = ready!(coop::poll_proceed(cx));
@@ -388,11 +388,7 @@ impl<T> DelayQueue<T> {
                 ControlFlow::Break(())
             });
             if let Some(entry) = expired {
-                self.armed = if self.is_empty() {
-                    Tick::NEVER
-                } else {
-                    Tick(0)
-                };
+                self.armed = if self.is_empty() { NEVER } else { 0 };
                 budget.made_progress();
                 self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
@@ -456,7 +452,7 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.try_remove(&key).is_none());
     /// ```
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let removed = self.wheel.deregister(key.0)?;
+        let removed = self.wheel.remove(key.0)?;
         if self.is_empty() {
             self.wake();
         }
@@ -705,7 +701,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn capacity(&self) -> usize {
         let reserved = self.reserved.next_multiple_of(CHUNK);
-        self.wheel.nodes.capacity().max(reserved)
+        self.wheel.capacity().max(reserved)
     }
 
     /// Reserves memory for `additional` more elements.
@@ -785,13 +781,13 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn wake(&mut self) {
-        self.armed = Tick(0);
+        self.armed = 0;
         waker::wake(mem::replace(&mut self.waker, Waker::noop().clone()));
     }
 
     /// Converts an entry that has left the wheel to an [`Expired`]. Also frees unused memory.
     #[inline(always)]
-    fn leave(&mut self, entry: wheel::Removed<T>) -> Expired<T> {
+    fn leave(&mut self, entry: bounded_wheel::Removed<T>) -> Expired<T> {
         self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,

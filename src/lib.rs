@@ -159,7 +159,6 @@ mod driver;
 mod futures;
 mod ground;
 mod timer;
-mod wheel;
 
 pub mod delay_queue;
 pub mod error;

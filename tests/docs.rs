@@ -57,7 +57,7 @@ fn has_test(source: &str, function: &str) -> bool {
 ///
 /// * the function `c` in `a/b.rs` or `a/b/mod.rs`, below a folder of tests or sources
 /// * the function `c` in the module `b` of `a.rs`
-/// * a function in `src/wheel/tests.rs`, if `a` is `wheel`
+/// * a function in `wheel/src/tests.rs`, if `a` is `wheel`
 fn exists(test: &str) -> bool {
     if test.starts_with(".ci/") {
         return root().join(test).exists();
@@ -67,9 +67,13 @@ fn exists(test: &str) -> bool {
     };
     let (outer, last) = modules.rsplit_once("::").unwrap_or(("", modules));
     let read = |folder: &str, modules: &str| {
-        let module = Path::new(folder).join(modules.replace("::", "/"));
+        // The package `wheel` is a folder of its own.
+        let module = match modules.strip_prefix("wheel::") {
+            Some(module) => PathBuf::from("wheel/src").join(module),
+            None => Path::new(folder).join(modules.replace("::", "/")),
+        };
         let file: PathBuf = match modules {
-            "wheel" => "src/wheel/tests.rs".into(),
+            "wheel" => "wheel/src/tests.rs".into(),
             _ => module.with_extension("rs"),
         };
         let text = fs::read_to_string(root().join(file));

@@ -17,7 +17,7 @@ use proc_macro2::{TokenStream, TokenTree};
 
 /// The rooms of each floor. The lowest floor comes first. A room is a file or a folder in `src/`.
 const FLOORS: [&[&str]; 5] = [
-    &["error", "ground", "wheel"],
+    &["error", "ground"],
     &["driver"],
     &["timer"],
     &["futures"],
@@ -25,10 +25,9 @@ const FLOORS: [&[&str]; 5] = [
 ];
 
 /// Files and folders that are compiled only for tests.
-const TESTS: [&str; 6] = [
+const TESTS: [&str; 5] = [
     "harness",
     "loom_tests",
-    "oracle",
     "simulation",
     "starved",
     "tests",

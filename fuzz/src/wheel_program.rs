@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 
-use crate::wheel::oracle::{self, Pair};
+use bounded_wheel::oracle::{self, Pair};
 
 /// The most operations that a program runs. More operations would only slow an input down.
 const MOST: usize = 300;

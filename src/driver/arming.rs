@@ -12,7 +12,7 @@
 //! # Rules
 //!
 //! 1. The driver *disarms* before it reads the first published tick: it sets the armed tick to
-//!    [`Tick::NEVER`]. The driver *arms* after it has read the last published tick: it lowers the armed tick
+//!    [`NEVER`]. The driver *arms* after it has read the last published tick: it lowers the armed tick
 //!    to the earliest published tick.
 //! 2. A registration compares its deadline with the published tick of its shard, under the lock of the shard.
 //!    If the deadline is not earlier, the registration does nothing more.
@@ -85,10 +85,8 @@
 //! All threads share the cache line of the armed tick. A registration that publishes no tick does not read
 //! the armed tick, and so does not need this cache line.
 
-use crate::{
-    ground::sync::{AtomicU64, Ordering},
-    wheel::Tick,
-};
+use crate::ground::sync::{AtomicU64, Ordering};
+use bounded_wheel::{NEVER, Tick};
 
 /// The earliest tick at which the driver or the reaper will look at the shards again.
 ///
@@ -106,13 +104,13 @@ impl Arming {
     /// Creates a disarmed tick, so that the first registration sets the alarm.
     pub(crate) fn new() -> Self {
         Self {
-            tick: AtomicU64::new(Tick::NEVER.0),
+            tick: AtomicU64::new(NEVER),
         }
     }
 
     /// Returns the armed tick.
     pub(crate) fn tick(&self) -> Tick {
-        Tick(self.tick.load(Ordering::Relaxed))
+        self.tick.load(Ordering::Relaxed)
     }
 
     /// Disarms, calls `look`, and arms for the tick that `look` returns.
@@ -120,8 +118,8 @@ impl Arming {
     /// One thread at a time calls this function: the thread that takes a turn, or the thread that polls the
     /// reaper. A registration or a touch may have armed an earlier tick in the meantime. That tick stays armed.
     pub(crate) fn arm(&self, look: impl FnOnce() -> Tick) {
-        self.tick.swap(Tick::NEVER.0, Ordering::AcqRel);
-        self.tick.fetch_min(look().0, Ordering::Relaxed);
+        self.tick.swap(NEVER, Ordering::AcqRel);
+        self.tick.fetch_min(look(), Ordering::Relaxed);
     }
 
     /// Lowers the armed tick to `next`. The calling registration or touch has published `next` before the call.
@@ -131,6 +129,6 @@ impl Arming {
     /// armed tick to the same tick, only one of them gets `true`.
     #[cold]
     pub(crate) fn lower_to(&self, next: Tick) -> bool {
-        self.tick.fetch_min(next.0, Ordering::AcqRel) > next.0
+        self.tick.fetch_min(next, Ordering::AcqRel) > next
     }
 }

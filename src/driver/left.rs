@@ -25,8 +25,8 @@ use std::{sync::Arc, task::Waker};
 use crate::{
     driver::locked::Wheel,
     ground::sync::{AtomicU64, Ordering},
-    wheel::{Key, Tick},
 };
+use bounded_wheel::{Key, Tick};
 
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;
@@ -130,7 +130,7 @@ impl Leavers {
             for key in left.keys() {
                 if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
                     left.remove(key);
-                    unused.extend(wheel.deregister(key).map(|entry| entry.value));
+                    unused.extend(wheel.remove(key).map(|entry| entry.value));
                 }
             }
         }

@@ -24,15 +24,13 @@
 //! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. [`arming`](super::arming)
 //! describes how a registration and the driver use the published tick.
 
-use crate::{
-    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn},
-    wheel::{COARSE_FROM, FINE_TO, Nodes, Refill, Tick},
-};
+use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn};
+use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Nodes, Refill, Tick};
 
 #[cfg(not(tokio_wheel_loom))]
-pub(crate) type Wheel<T> = crate::wheel::Wheel<T>;
+pub(crate) type Wheel<T> = bounded_wheel::Wheel<T>;
 #[cfg(tokio_wheel_loom)]
-pub(crate) type Wheel<T> = crate::wheel::Wheel<T, 3, 4>;
+pub(crate) type Wheel<T> = bounded_wheel::Wheel<T, 3, 4>;
 
 /// A wheel and other state of type `X`, under one lock.
 pub(crate) struct LockedWheel<T, X> {
@@ -79,12 +77,12 @@ impl<T, X> LockedWheel<T, X> {
             Self {
                 state: Mutex::new(State {
                     closed: false,
-                    published: Tick::NEVER,
+                    published: NEVER,
                     attached,
-                    wheel: Wheel::new(Tick(0)),
+                    wheel: Wheel::new(0),
                 }),
                 published: Published {
-                    tick: AtomicU64::new(Tick::NEVER.0),
+                    tick: AtomicU64::new(NEVER),
                     now: AtomicU64::new(0),
                 },
             }
@@ -103,10 +101,10 @@ impl<T, X> LockedWheel<T, X> {
     pub(crate) fn lock_with_room(&self) -> MutexGuard<'_, State<T, X>> {
         loop {
             let mut state = self.lock();
-            if state.wheel.nodes.has_room() || state.closed {
+            if state.wheel.has_room() || state.closed {
                 return state;
             }
-            let chunks = state.wheel.nodes.chunks_wanted();
+            let chunks = state.wheel.chunks_wanted();
             drop(state);
             self.refill(Refill::allocate(chunks));
         }
@@ -116,10 +114,10 @@ impl<T, X> LockedWheel<T, X> {
     fn refill(&self, refill: Refill<T>) {
         let mut state = self.lock();
         if !state.closed {
-            let replaced = state.wheel.nodes.refill(refill);
+            let replaced = state.wheel.refill(refill);
             // This call opens a chunk in the new memory. Otherwise another thread could find the memory
             // unused, and free it.
-            state.wheel.nodes.has_room();
+            state.wheel.has_room();
             drop(state);
             drop(replaced);
         }
@@ -129,7 +127,7 @@ impl<T, X> LockedWheel<T, X> {
     #[cold]
     pub(crate) fn free_unused(&self) {
         loop {
-            let unused = self.lock().wheel.nodes.take_unused();
+            let unused = self.lock().wheel.take_unused();
             if unused.is_none() {
                 return;
             }
@@ -139,7 +137,7 @@ impl<T, X> LockedWheel<T, X> {
     /// Returns the published tick without taking the lock.
     #[inline]
     pub(crate) fn published(&self) -> Tick {
-        Tick(self.published.tick.load(Ordering::Relaxed))
+        self.published.tick.load(Ordering::Relaxed)
     }
 
     /// Returns whether a registration should read the time before it registers this deadline.
@@ -153,15 +151,15 @@ impl<T, X> LockedWheel<T, X> {
     ///   late.
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
-        let published = self.published().0;
+        let published = self.published();
         let now = self.published.now.load(Ordering::Relaxed);
-        let is_fine = deadline.0.saturating_sub(now) < FINE_TO;
+        let is_fine = deadline.saturating_sub(now) < FINE_TO;
         let near = if is_fine {
             published
         } else {
             published.saturating_add(COARSE_FROM)
         };
-        deadline.0 < near
+        deadline < near
     }
 
     /// If `now` is a tick, advances the wheel to `now`, or to its first occupied slot if that slot starts
@@ -180,19 +178,19 @@ impl<T, X> LockedWheel<T, X> {
     ///
     /// In a timer, only the driver calls this function. The caller holds the lock of this wheel in `state`.
     pub(crate) fn raise(&self, state: &mut State<T, X>) {
-        let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
+        let next = state.wheel.next_expiration().unwrap_or(NEVER);
         self.publish(state, next.max(state.published));
     }
 
     fn publish(&self, state: &mut State<T, X>, tick: Tick) {
         state.published = tick;
-        self.published.tick.store(tick.0, Ordering::Relaxed);
+        self.published.tick.store(tick, Ordering::Relaxed);
         self.publish_now(state);
     }
 
     fn publish_now(&self, state: &State<T, X>) {
         let now = state.wheel.now();
-        self.published.now.store(now.0, Ordering::Relaxed);
+        self.published.now.store(now, Ordering::Relaxed);
     }
 
     /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.

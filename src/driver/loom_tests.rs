@@ -44,16 +44,14 @@ use std::{
     task::{Wake, Waker},
 };
 
+use bounded_wheel::{CHUNK, Key, Order, Tick};
 use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 use tokio::time::Instant;
 
-use crate::{
-    driver::{
-        limit::{Admission, Limit},
-        room::Allowance,
-        shard::{Budget, Counts, EntryState, Refused, Shard},
-    },
-    wheel::{CHUNK, Key, Order, Tick},
+use crate::driver::{
+    limit::{Admission, Limit},
+    room::Allowance,
+    shard::{Budget, Counts, EntryState, Refused, Shard},
 };
 
 /// A waker that counts its wakes.
@@ -100,7 +98,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
             order: Order::DueFirst,
             steps: 1,
             wakes: Allowance { early: 1, all: 1 },
-            late: Tick(0),
+            late: 0,
             end: Instant::now(),
             fired: 0,
         };
@@ -117,15 +115,15 @@ fn deregister_races_fire() {
     loom::model(|| {
         let shard = Shard::new(None);
         let (wakes, waker) = Wakes::new();
-        let key = register(&shard, Tick(5), waker).unwrap();
+        let key = register(&shard, 5, waker).unwrap();
         let (_, other) = Wakes::new();
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || expire(&shard, Tick(5)))
+            thread::spawn(move || expire(&shard, 5))
         };
         let deregistered = shard.deregister(key).is_some();
         // The new entry may use the node of the old entry while the driver is still working.
-        let again = register(&shard, Tick(9), other);
+        let again = register(&shard, 9, other);
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
         assert_eq!(wakes.count(), usize::from(!deregistered));
@@ -144,10 +142,10 @@ fn repoll_with_a_new_waker_races_fire() {
         let shard = Shard::new(None);
         let (old_wakes, old) = Wakes::new();
         let (new_wakes, new) = Wakes::new();
-        let key = register(&shard, Tick(1), old).unwrap();
+        let key = register(&shard, 1, old).unwrap();
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || expire(&shard, Tick(1)))
+            thread::spawn(move || expire(&shard, 1))
         };
         let entry = shard.poll(key, &new);
         driver.join().unwrap();
@@ -166,11 +164,11 @@ fn deregister_races_backlog() {
     loom::model(|| {
         let shard = Shard::new(None);
         let (wakes, wakers): (Vec<_>, Vec<_>) = [(); 2].map(|()| Wakes::new()).into_iter().unzip();
-        let register = |waker| register(&shard, Tick(1), waker).unwrap();
+        let register = |waker| register(&shard, 1, waker).unwrap();
         let keys: Vec<_> = wakers.into_iter().map(register).collect();
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || expire(&shard, Tick(1)))
+            thread::spawn(move || expire(&shard, 1))
         };
         let deregistered = shard.deregister(keys[1]).is_some();
         driver.join().unwrap();
@@ -186,16 +184,16 @@ fn later_reset_races_fire() {
     loom::model(|| {
         let shard = Shard::new(None);
         let (wakes, waker) = Wakes::new();
-        let key = register(&shard, Tick(2), waker).unwrap();
+        let key = register(&shard, 2, waker).unwrap();
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || expire(&shard, Tick(2)))
+            thread::spawn(move || expire(&shard, 2))
         };
-        let reset = shard.postpone(key, Tick(7));
+        let reset = shard.postpone(key, 7);
         driver.join().unwrap();
         assert_ne!(reset, Some(false));
         assert_eq!(wakes.count(), usize::from(reset.is_none()));
-        expire(&shard, Tick(7));
+        expire(&shard, 7);
         assert_eq!(wakes.count(), 1);
     });
 }
@@ -207,13 +205,13 @@ fn leaving_races_fire() {
         let shard = Shard::new(None);
         let left = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
-        let key = register(&shard, Tick(2), waker.clone()).unwrap();
+        let key = register(&shard, 2, waker.clone()).unwrap();
         let dropped = Arc::new(LoomFlag::new(false));
         let driver = {
             let (shard, dropped, wakes) = (shard.clone(), dropped.clone(), wakes.clone());
             thread::spawn(move || {
                 let was_dropped = dropped.load(Acquire);
-                expire(&shard, Tick(2));
+                expire(&shard, 2);
                 (was_dropped, wakes.count())
             })
         };
@@ -237,16 +235,16 @@ fn leaving_races_fire() {
 /// fires at its own deadline, and once.
 #[test]
 fn taking_over_races_fire() {
-    for deadline in [Tick(1), Tick(2), Tick(7)] {
+    for deadline in [1, 2, 7] {
         loom::model(move || {
             let shard = Shard::new(None);
             let left = shard.admit().unwrap();
             let (wakes, waker) = Wakes::new();
-            let first = register(&shard, Tick(2), waker.clone()).unwrap();
+            let first = register(&shard, 2, waker.clone()).unwrap();
             drop(shard.leave(&left, first));
             let driver = {
                 let shard = shard.clone();
-                thread::spawn(move || expire(&shard, Tick(2)))
+                thread::spawn(move || expire(&shard, 2))
             };
             let key = match shard.take_over((&left, first), None, deadline, &waker) {
                 Ok(_) => first,
@@ -254,11 +252,11 @@ fn taking_over_races_fire() {
             };
             assert_eq!(left.keys().next(), None);
             driver.join().unwrap();
-            if deadline > Tick(2) {
+            if deadline > 2 {
                 assert_eq!(wakes.count(), 0);
                 assert_eq!(shard.look_up(key), EntryState::Pending);
             }
-            expire(&shard, Tick(7));
+            expire(&shard, 7);
             assert_eq!(wakes.count(), 1);
             let counts = shard.counts();
             assert_eq!(
@@ -278,10 +276,10 @@ fn leaving_races_close() {
         let (wakes, waker) = Wakes::new();
         let (gone, its_waker) = Wakes::new();
         for waker in [its_waker.clone(), its_waker] {
-            let earlier = register(&shard, Tick(4), waker).unwrap();
+            let earlier = register(&shard, 4, waker).unwrap();
             drop(shard.leave(&left, earlier));
         }
-        let key = register(&shard, Tick(4), waker).unwrap();
+        let key = register(&shard, 4, waker).unwrap();
         let closer = {
             let shard = shard.clone();
             thread::spawn(move || shard.close().for_each(Waker::wake))
@@ -314,7 +312,7 @@ fn shutdown_races_register() {
             let shard = shard.clone();
             thread::spawn(move || shard.close().for_each(Waker::wake))
         };
-        let registered = register(&shard, Tick(4), waker);
+        let registered = register(&shard, 4, waker);
         closer.join().unwrap();
         match registered {
             Ok(key) => {
@@ -337,7 +335,7 @@ fn shutdown_races_register() {
 fn refill_races_free() {
     loom::model(|| {
         let shard = Shard::new(None);
-        let register = |shard: &Shard| register(shard, Tick(5), Waker::noop().clone());
+        let register = |shard: &Shard| register(shard, 5, Waker::noop().clone());
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
             let shard = shard.clone();
@@ -362,7 +360,7 @@ fn registrations_race_at_the_limit() {
         let (shard, other) = (shard(), shard());
         let register = |shard: &Shard| {
             let (_, waker) = Wakes::new();
-            shard.register(None, Tick(3), waker, Admission::Limited)
+            shard.register(None, 3, waker, Admission::Limited)
         };
         let others = thread::spawn(move || register(&other));
         let registered = [register(&shard), others.join().unwrap()];
@@ -382,16 +380,16 @@ fn cancel_races_fire_at_the_limit() {
             let (_, waker) = Wakes::new();
             shard.register(None, tick, waker, Admission::Limited)
         };
-        let keys = shards.each_ref().map(|shard| register(shard, Tick(2)));
+        let keys = shards.each_ref().map(|shard| register(shard, 2));
         let driver = {
             let shards = shards.clone();
-            thread::spawn(move || shards.iter().for_each(|shard| expire(shard, Tick(2))))
+            thread::spawn(move || shards.iter().for_each(|shard| expire(shard, 2)))
         };
         let cancelled = shards[0].deregister(keys[0].unwrap().0);
-        let during = register(&shards[0], Tick(9));
+        let during = register(&shards[0], 9);
         driver.join().unwrap();
         assert!(during.is_ok() || cancelled.is_none());
-        let after = [0, 1].map(|shard: usize| register(&shards[shard], Tick(9)));
+        let after = [0, 1].map(|shard: usize| register(&shards[shard], 9));
         let accepted = [during]
             .iter()
             .chain(&after)
@@ -408,10 +406,10 @@ fn reading_races_fire() {
     loom::model(|| {
         let shard = Shard::new(None);
         let (_, waker) = Wakes::new();
-        register(&shard, Tick(1), waker).unwrap();
+        register(&shard, 1, waker).unwrap();
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || expire(&shard, Tick(3)))
+            thread::spawn(move || expire(&shard, 3))
         };
         let during = shard.counts();
         driver.join().unwrap();

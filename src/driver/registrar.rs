@@ -11,6 +11,7 @@ use std::{
     task::Waker,
 };
 
+use bounded_wheel::{COARSE_FROM, Key, Tick};
 use tokio::time::Instant;
 
 use crate::{
@@ -22,7 +23,6 @@ use crate::{
         shared::Shared,
     },
     ground::{sync::Ordering, thread::is_current, unwind},
-    wheel::{COARSE_FROM, Key, Tick},
 };
 
 /// The outcome of a reset.
@@ -128,7 +128,7 @@ impl Registrar {
         let tick = if now < deadline {
             self.clock.deadline(deadline)
         } else if self.clock.has_just_passed(deadline, now) {
-            Tick(self.clock.reached(now).0 + 1)
+            self.clock.reached(now) + 1
         } else {
             return Err(Refused::Due);
         };
@@ -223,7 +223,7 @@ impl Registrar {
     ///   the clock of another runtime. That clock may be paused, or a test may have moved it ahead.
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
         let now = self.clock.reached(now);
-        let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
+        let is_coarse = deadline >= now.saturating_add(COARSE_FROM);
         if is_coarse && deadline >= self.shard.published() {
             return None;
         }

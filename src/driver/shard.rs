@@ -19,6 +19,7 @@
 
 use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
+use bounded_wheel::{Key, NEVER, Order, Removed, Tick};
 use tokio::time::Instant;
 
 use crate::{
@@ -33,7 +34,6 @@ use crate::{
         sync::{MutexGuard, const_fn, constant},
         unwind,
     },
-    wheel::{Key, Order, Removed, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -195,7 +195,7 @@ impl Shard {
             limit.add(admission).map_err(|max| Refused::Full { max })?;
         }
         self.wheel.catch_up(&mut state, now);
-        let key = state.wheel.register_in_room(deadline, waker);
+        let key = state.wheel.insert_in_room(deadline, waker);
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
@@ -320,10 +320,10 @@ impl Shard {
         key: Key,
         count: impl FnOnce(&mut Attached),
     ) -> Option<Waker> {
-        let waker = state.wheel.deregister(key)?.value;
+        let waker = state.wheel.remove(key)?.value;
         count(&mut state.attached);
         self.discount(1);
-        let has_unused = state.wheel.nodes.has_unused();
+        let has_unused = state.wheel.has_unused();
         drop(state);
         if has_unused {
             self.free_unused();
@@ -392,7 +392,7 @@ impl Shard {
         let (now, mut wakes) = (budget.now, budget.wakes);
         let lateness = attached.lateness();
         let fire = |entry: Removed<Waker>| {
-            lateness.count(now.0.saturating_sub(entry.deadline.0));
+            lateness.count(now.saturating_sub(entry.deadline));
             let last = expired.last();
             let is_early = entry.deadline > budget.late;
             if !last.is_some_and(|last| last.will_wake(&entry.value)) {
@@ -421,14 +421,14 @@ impl Shard {
         budget.wakes = wakes;
         let fired = expired.len() - before;
         if fired == 0 {
-            attached.cancelled += attached.leavers.expire(wheel, Tick::NEVER, unused);
+            attached.cancelled += attached.leavers.expire(wheel, NEVER, unused);
         }
         budget.fired += fired;
         self.discount(fired);
         self.wheel.raise(&mut state);
         Expiration {
             has_cascades: state.wheel.has_cascades(),
-            has_unused: state.wheel.nodes.has_unused(),
+            has_unused: state.wheel.has_unused(),
         }
     }
 
@@ -459,7 +459,7 @@ impl Shard {
             let State {
                 wheel, attached, ..
             } = &mut *state;
-            attached.cancelled += attached.leavers.expire(wheel, Tick::NEVER, &mut unused);
+            attached.cancelled += attached.leavers.expire(wheel, NEVER, &mut unused);
             state.attached.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
             state.close()
@@ -502,7 +502,7 @@ mod tests {
 
         /// Returns the number of entries for which the wheel has memory.
         pub(crate) fn capacity(&self) -> usize {
-            self.wheel.lock().wheel.nodes.capacity()
+            self.wheel.lock().wheel.capacity()
         }
     }
 }

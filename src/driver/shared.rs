@@ -21,6 +21,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use bounded_wheel::NEVER;
 use tokio::{runtime, time::Instant};
 
 use crate::{
@@ -36,7 +37,6 @@ use crate::{
         sync::{AtomicUsize, Notify, Ordering, worker_index},
         thread, trace, unwind, waker,
     },
-    wheel::Tick,
 };
 
 /// The state of a timer, except its registrars.
@@ -96,7 +96,7 @@ impl Shared {
     /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
     /// `timer::tests::canceled_timers_wake_the_driver_once`.
     pub(crate) fn correct(&self) {
-        let mut least = Tick::NEVER;
+        let mut least = NEVER;
         for shard in &self.shards {
             if shard.published() < least {
                 shard.correct();

@@ -25,8 +25,8 @@ use crate::{
         shard::{Budget, Shard},
     },
     ground::{trace, unwind, waker},
-    wheel::Tick,
 };
+use bounded_wheel::{NEVER, Tick};
 
 /// The maximum number of steps that the driver does while it holds the lock of a shard.
 ///
@@ -75,7 +75,7 @@ impl Turn {
             wakes: self.room.for_turn(start),
             late: start
                 .checked_sub(LATE)
-                .map_or(Tick(0), |late| clock.reached(late)),
+                .map_or(0, |late| clock.reached(late)),
             fired: 0,
         };
         while budget.steps > 0 {
@@ -138,7 +138,7 @@ pub(crate) fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
     let indexes = (from..shards.len()).chain(0..from);
     let published = indexes.map(|shard| (shard, shards[shard].published()));
     let earliest = published.min_by_key(|(_, tick)| *tick);
-    earliest.unwrap_or((0, Tick::NEVER))
+    earliest.unwrap_or((0, NEVER))
 }
 
 /// Fires all expired entries at once.

@@ -55,6 +55,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use bounded_wheel::Key;
 use tokio::{runtime, time::Instant};
 
 use crate::{
@@ -65,7 +66,6 @@ use crate::{
     },
     ground::{thread::is_worker_of, waker},
     timer::default,
-    wheel::Key,
 };
 
 /// A deadline that may have an entry in a timer.

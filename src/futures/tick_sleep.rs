@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
+use bounded_wheel::Tick;
 use tokio::time::Instant;
 
 use super::Sleep;
-use crate::{driver::clock::Clock, timer::Timer, wheel::Tick};
+use crate::{driver::clock::Clock, timer::Timer};
 
 /// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. If the service
 /// used a tick of 1/64 ms, each of its entries would cascade one more time.
@@ -58,6 +59,8 @@ impl TickSleep {
 mod tests {
     use std::{future::poll_fn, task::Waker};
 
+    use bounded_wheel::NEVER;
+
     use super::*;
 
     fn is_ready(sleep: &mut TickSleep, tick: Tick) -> bool {
@@ -75,9 +78,9 @@ mod tests {
             let now = sleep.clock.now();
             for ticks in [7, 9, 2] {
                 let start = Instant::now();
-                let until = Tick(sleep.clock.now().0 + ticks);
-                assert!(!is_ready(&mut sleep, Tick(until.0 + 1)));
-                assert!(!is_ready(&mut sleep, Tick(until.0 - 1)));
+                let until = sleep.clock.now() + ticks;
+                assert!(!is_ready(&mut sleep, until + 1));
+                assert!(!is_ready(&mut sleep, until - 1));
                 poll_fn(|cx| sleep.poll(until, cx)).await;
                 assert_eq!(start.elapsed(), tick * ticks as u32);
                 assert_eq!(sleep.clock.now(), until);
@@ -89,11 +92,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_registered_for_a_tick_that_never_comes() {
         let mut sleep = TickSleep::of(None);
-        assert!(!is_ready(&mut sleep, Tick::NEVER));
+        assert!(!is_ready(&mut sleep, NEVER));
         assert_eq!(Timer::current().metrics().registered(), 0);
-        let next = Tick(sleep.clock.now().0 + 1);
+        let next = sleep.clock.now() + 1;
         poll_fn(|cx| sleep.poll(next, cx)).await;
-        assert!(!is_ready(&mut sleep, Tick::NEVER));
+        assert!(!is_ready(&mut sleep, NEVER));
     }
 
     /// A service may outlive the runtime that polls it.
@@ -107,9 +110,9 @@ mod tests {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let far = Tick(sleep.clock.now().0 + 1_000_000);
+                let far = sleep.clock.now() + 1_000_000;
                 assert!(!is_ready(&mut sleep, far));
-                let near = Tick(sleep.clock.now().0 + ticks);
+                let near = sleep.clock.now() + ticks;
                 poll_fn(|cx| sleep.poll(near, cx)).await;
                 assert!(!is_ready(&mut sleep, far));
             });

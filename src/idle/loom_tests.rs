@@ -22,7 +22,8 @@ use super::{
     sweep::Sweep,
     touched::Touched::{self, Absent, Closed, Inserted, Present},
 };
-use crate::{driver::clock::Clock, wheel::Tick};
+use crate::driver::clock::Clock;
+use bounded_wheel::Tick;
 
 #[derive(Default)]
 struct Wakes(AtomicUsize);
@@ -42,7 +43,7 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
 /// ticks. A key with a timeout of 0 loses nothing.
 const TIMEOUT: u64 = 7;
 
-const NOW: Tick = Tick(1);
+const NOW: Tick = 1;
 
 /// A key of shard 0, if the set has two shards.
 const A: u8 = 1;
@@ -60,7 +61,7 @@ fn late(shards: usize) -> Arc<Shards<u8>> {
     let shards = Arc::new(Shards::new(clock, pressure, shards));
     shards.arming.arm(|| NOW);
     let (_, old) = counting_waker();
-    assert_eq!(shards.wait(&old, Tick(0)), Some((NOW, NOW)));
+    assert_eq!(shards.wait(&old, 0), Some((NOW, NOW)));
     shards
 }
 
@@ -131,17 +132,17 @@ fn wait_beside<const N: usize>(shards: &Arc<Shards<u8>>, others: [fn(&Shards<u8>
 fn touch_races_wait() {
     loom::model(|| {
         let shards = late(2);
-        assert_eq!(touch(&shards, A, 0, Tick(9)), Inserted);
+        assert_eq!(touch(&shards, A, 0, 9), Inserted);
         let until = wait_beside(
             &shards,
             [
-                |shards| assert_eq!(touch_existing(shards, A, Some(0), Tick(3)), Present),
-                |shards| assert_eq!(touch(shards, B, 0, Tick(2)), Inserted),
+                |shards| assert_eq!(touch_existing(shards, A, Some(0), 3), Present),
+                |shards| assert_eq!(touch(shards, B, 0, 2), Inserted),
             ],
         );
-        assert!(until <= Tick(2), "waits until {until:?}");
-        assert_eq!(sweep(&shards, Tick(3)), Some(A));
-        assert_eq!(sweep(&shards, Tick(3)), Some(B));
+        assert!(until <= 2, "waits until {until:?}");
+        assert_eq!(sweep(&shards, 3), Some(A));
+        assert_eq!(sweep(&shards, 3), Some(B));
     });
 }
 
@@ -171,9 +172,9 @@ fn touch_races_touch() {
         let shards = late(2);
         let other = {
             let shards = shards.clone();
-            thread::spawn(move || touch(&shards, A, 0, Tick(3)))
+            thread::spawn(move || touch(&shards, A, 0, 3))
         };
-        let touched = [touch(&shards, A, 0, Tick(2)), other.join().unwrap()];
+        let touched = [touch(&shards, A, 0, 2), other.join().unwrap()];
         assert!(
             touched.contains(&Inserted) && touched.contains(&Present),
             "{touched:?}"
@@ -192,11 +193,11 @@ fn touch_races_close() {
             let shards = shards.clone();
             thread::spawn(move || shards.close().iter().map(|records| records.0.len()).sum())
         };
-        let touched = touch(&shards, A, 0, Tick(2));
+        let touched = touch(&shards, A, 0, 2);
         let removed: usize = closer.join().unwrap();
         assert_eq!(removed == 1, touched == Inserted);
         assert!(shards.is_closed() && shards.len() == 0);
-        assert_eq!(touch(&shards, B, 0, Tick(2)), Closed);
+        assert_eq!(touch(&shards, B, 0, 2), Closed);
     });
 }
 
@@ -208,7 +209,7 @@ fn touch_races_close() {
 fn pressure_races_wait() {
     loom::model(|| {
         let shards = late(2);
-        touch(&shards, A, TIMEOUT, Tick(9));
+        touch(&shards, A, TIMEOUT, 9);
         let until = wait_beside(
             &shards,
             [
@@ -216,7 +217,7 @@ fn pressure_races_wait() {
                 |shards| shards.set_pressure(1.0),
             ],
         );
-        let deadline = shards.pressure.effective(Tick(9), TIMEOUT);
+        let deadline = shards.pressure.effective(9, TIMEOUT);
         assert!(until <= deadline, "waits until {until:?}, not {deadline:?}");
     });
 }
@@ -231,10 +232,10 @@ fn pressure_races_insertion() {
             let shards = shards.clone();
             thread::spawn(move || shards.set_pressure(1.0))
         };
-        assert_eq!(touch(&shards, A, TIMEOUT, Tick(9)), Inserted);
+        assert_eq!(touch(&shards, A, TIMEOUT, 9), Inserted);
         rises.join().unwrap();
         let (_, waker) = counting_waker();
-        assert!(wait(&shards, &waker) <= Tick(2));
+        assert!(wait(&shards, &waker) <= 2);
     });
 }
 
@@ -245,13 +246,13 @@ fn pressure_races_expire() {
     loom::model(|| {
         let shards = late(1);
         shards.set_pressure(1.0);
-        touch(&shards, A, TIMEOUT, Tick(8));
+        touch(&shards, A, TIMEOUT, 8);
         let reaper = {
             let shards = shards.clone();
             thread::spawn(move || sweep(&shards, shards.pressure.ahead(NOW)))
         };
         shards.set_pressure(0.0);
-        let touched = touch_existing(&shards, A, None, Tick(8));
+        let touched = touch_existing(&shards, A, None, 8);
         let reaped = reaper.join().unwrap();
         assert_eq!(reaped.is_some(), touched == Absent, "{touched:?}");
     });
@@ -263,13 +264,13 @@ fn pressure_races_expire() {
 fn insertion_behind_a_shed_races_wait() {
     loom::model(|| {
         let shards = late(1);
-        touch(&shards, A, 0, Tick(9));
-        assert_eq!(sweep(&shards, Tick(9)), Some(A));
+        touch(&shards, A, 0, 9);
+        assert_eq!(sweep(&shards, 9), Some(A));
         let until = wait_beside(
             &shards,
-            [|shards| assert_eq!(touch(shards, B, 0, Tick(2)), Inserted)],
+            [|shards| assert_eq!(touch(shards, B, 0, 2), Inserted)],
         );
-        assert!(until <= Tick(2), "waits until {until:?}");
-        assert_eq!(sweep(&shards, Tick(2)), Some(B));
+        assert!(until <= 2, "waits until {until:?}");
+        assert_eq!(sweep(&shards, 2), Some(B));
     });
 }

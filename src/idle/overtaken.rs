@@ -22,10 +22,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    ground::sync::{AtomicU64, Mutex, Ordering},
-    wheel::{Key as EntryKey, Tick},
-};
+use crate::ground::sync::{AtomicU64, Mutex, Ordering};
+use bounded_wheel::{Key as EntryKey, NEVER, Tick};
 
 /// The lines of all overtaken entries.
 ///
@@ -42,14 +40,14 @@ pub(super) struct Overtaken {
 impl Overtaken {
     pub(super) fn new() -> Self {
         Self {
-            next: AtomicU64::new(Tick::NEVER.0),
+            next: AtomicU64::new(NEVER),
             lines: Mutex::new(BTreeSet::new()),
         }
     }
 
     /// Returns the tick of the first line, without the lock.
     pub(super) fn next(&self) -> Tick {
-        Tick(self.next.load(Ordering::Relaxed))
+        self.next.load(Ordering::Relaxed)
     }
 
     pub(super) fn add(&self, tick: Tick, shard: usize, entry: EntryKey) {
@@ -70,8 +68,8 @@ impl Overtaken {
     }
 
     fn publish(&self, lines: &BTreeSet<(Tick, usize, EntryKey)>) {
-        let next = lines.first().map_or(Tick::NEVER, |(tick, ..)| *tick);
-        self.next.store(next.0, Ordering::Relaxed);
+        let next = lines.first().map_or(NEVER, |(tick, ..)| *tick);
+        self.next.store(next, Ordering::Relaxed);
     }
 }
 

@@ -29,10 +29,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    ground::sync::{AtomicU64, Ordering},
-    wheel::Tick,
-};
+use crate::ground::sync::{AtomicU64, Ordering};
+use bounded_wheel::{NEVER, Tick};
 
 /// The limit of the lead. Ticks of a clock are below twice this limit, so the sum of such a tick
 /// and the lead does not overflow.
@@ -120,21 +118,21 @@ impl Pressure {
     /// keeps its deadline.
     pub(super) fn effective(&self, deadline: Tick, timeout: u64) -> Tick {
         let lost = self.lost(self.get());
-        if lost == 0 || deadline == Tick::NEVER {
+        if lost == 0 || deadline == NEVER {
             return deadline;
         }
         let [part, whole] = [timeout, self.usual].map(|timeout| self.range(timeout));
         // The calculation uses whole ticks. So when the pressure changes, no key loses more ticks
         // than a key with the set's timeout loses.
         let lost = u128::from(lost) * u128::from(part) / u128::from(whole);
-        Tick(deadline.0.saturating_sub(lost as u64))
+        deadline.saturating_sub(lost as u64)
     }
 
     /// Returns the tick of the wheels at which a key is due. Reads the lead, and then the pressure.
     pub(super) fn due(&self, deadline: Tick, timeout: u64) -> Tick {
         let lead = self.lead();
         let effective = self.effective(deadline, timeout);
-        Tick(effective.0.saturating_add(lead))
+        effective.saturating_add(lead)
     }
 
     fn lead(&self) -> u64 {
@@ -143,14 +141,14 @@ impl Pressure {
 
     /// Converts a tick of the clock to a tick of the wheels.
     pub(super) fn ahead(&self, clock: Tick) -> Tick {
-        Tick(clock.0.saturating_add(self.lead()))
+        clock.saturating_add(self.lead())
     }
 
     /// Converts a tick of the wheels to a tick of the clock.
     pub(super) fn on_the_clock(&self, wheel: Tick) -> Tick {
         match wheel {
-            Tick::NEVER => Tick::NEVER,
-            Tick(wheel) => Tick(wheel.saturating_sub(self.lead())),
+            NEVER => NEVER,
+            wheel => wheel.saturating_sub(self.lead()),
         }
     }
 }
@@ -173,7 +171,7 @@ mod tests {
     }
 
     fn effective(set: &Pressure, deadline: u64, timeout: u64) -> u64 {
-        set.effective(Tick(deadline), timeout).0
+        set.effective(deadline, timeout)
     }
 
     /// Checks the table in the documentation of
@@ -214,7 +212,7 @@ mod tests {
     fn what_never_comes_stays_so() {
         let set = Pressure::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
         assert!(set.set(1.0));
-        let never = Tick::NEVER;
+        let never = NEVER;
         assert_eq!(set.effective(never, u64::MAX), never);
         assert_eq!(set.due(never, u64::MAX), never);
         assert_eq!(set.on_the_clock(never), never);
@@ -228,7 +226,7 @@ mod tests {
             set.set(0.0);
         }
         assert_eq!(set.lead(), MOST);
-        assert_eq!(set.due(Tick(7), 7), Tick(MOST + 7));
+        assert_eq!(set.due(7, 7), (MOST + 7));
     }
 
     /// A key keeps the part of its timeout that exceeds a day.
@@ -258,10 +256,10 @@ mod tests {
                 [tick, usual, minimum].map(Duration::from_nanos);
             let set = Pressure::new(tick_length, usual_time, least);
             let deadline = timeout.div_ceil(tick);
-            let mut last = set.due(Tick(deadline), timeout);
+            let mut last = set.due(deadline, timeout);
             for pressure in pressures {
                 set.set(pressure);
-                let entry = set.due(Tick(deadline), timeout);
+                let entry = set.due(deadline, timeout);
                 prop_assert!(entry >= last);
                 last = entry;
                 // No key loses more than its share. A key keeps the minimal timeout, or its own

@@ -30,7 +30,6 @@ use super::{shards::Shards, sweep::Sweep};
 use crate::{
     futures::TickSleep,
     ground::{give_way::Yields, unwind},
-    wheel::Tick,
 };
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
@@ -85,7 +84,7 @@ impl<K> Reaper<K> {
         Self {
             shards,
             alarm,
-            sweep: Sweep::to(Tick(0)),
+            sweep: Sweep::to(0),
             yields: Yields::default(),
             is_starved: false,
         }
@@ -163,7 +162,7 @@ impl<K> Reaper<K> {
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
-        let mut reached = Tick(0);
+        let mut reached = 0;
         loop {
             if let Some(key) = self.sweep.next_key(&self.shards, &mut steps) {
                 return Poll::Ready(Some(self.progress(budget, key)));

@@ -70,8 +70,8 @@ use crate::{
         sync::{Mutex, OnceLock},
         waker,
     },
-    wheel::Tick,
 };
+use bounded_wheel::Tick;
 
 /// The number of shards whose published ticks the reaper can read in the time of one step.
 const LOOKS: usize = 64;
@@ -230,7 +230,7 @@ impl<K> Shards<K> {
     /// Sets the pressure, and wakes the reaper if the lead rises.
     pub(super) fn set_pressure(&self, pressure: f64) {
         if self.pressure.set(pressure) {
-            self.wake_for(Tick(0));
+            self.wake_for(0);
         }
     }
 

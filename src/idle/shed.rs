@@ -24,7 +24,7 @@ use super::{
     reaper::{Reaper, STEPS},
     sweep::Sweep,
 };
-use crate::wheel::Tick;
+use bounded_wheel::NEVER;
 
 impl<K> Reaper<K> {
     /// Removes the key that is closest to its deadline, and returns it.
@@ -114,7 +114,7 @@ impl<K> Reaper<K> {
         let mut steps = STEPS;
         while steps > 0 {
             let until = self.shards.published();
-            if until == Tick::NEVER {
+            if until == NEVER {
                 return Poll::Ready(None);
             }
             steps = steps.saturating_sub(self.shards.steps_of_a_look());

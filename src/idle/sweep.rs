@@ -10,7 +10,7 @@
 //!   (`very_many_shards_are_visited_in_turns`).
 
 use super::shards::Shards;
-use crate::wheel::Tick;
+use bounded_wheel::Tick;
 
 /// The maximal number of steps that a sweep makes before it releases a shard's lock.
 const BATCH: usize = 64;

@@ -9,7 +9,8 @@ use super::{
     IdleSet, digest::Digest, keys::LockedShard, pressure::Pressure, shards::Shards, sweep::Sweep,
     touched::Touched,
 };
-use crate::{driver::clock::Clock, wheel::Tick};
+use crate::driver::clock::Clock;
+use bounded_wheel::NEVER;
 
 /// Returns the digest of a key. Several keys have the same digest.
 fn digest(key: u8) -> Digest {
@@ -79,7 +80,7 @@ impl Model {
     /// Touches a key as `IdleSet::touch` does, and compares the outcome with the model.
     fn touch(&mut self, shards: &Shards<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
         let digest = digest(key);
-        let deadline = |timeout| Tick(deadline_of(now, timeout));
+        let deadline = |timeout| deadline_of(now, timeout);
         let touch =
             |keys: &mut LockedShard<'_, u8>| keys.touch(digest, |k| *k == key, timeout, deadline);
         let unlock =
@@ -107,7 +108,7 @@ impl Model {
 fn shed(shards: &Shards<u8>) -> Option<u8> {
     loop {
         let until = shards.published();
-        if until == Tick::NEVER {
+        if until == NEVER {
             return None;
         }
         let key = Sweep::to(until).next_key(shards, &mut { usize::MAX });
@@ -150,7 +151,7 @@ proptest! {
                 Op::Expire(ticks, mut steps) => {
                     now += ticks;
                     let given = steps;
-                    let to = pressure.ahead(Tick(now));
+                    let to = pressure.ahead(now);
                     let key = Sweep::to(to).next_key(&shards, &mut steps);
                     match key {
                         Some(key) => {
@@ -178,12 +179,12 @@ proptest! {
             prop_assert_eq!(shards.len(), model.keys.len());
             let next = shards.published();
             if let Some(first) = model.first() {
-                prop_assert!(next <= pressure.ahead(Tick(first.max(now))));
+                prop_assert!(next <= pressure.ahead(first.max(now)));
             }
             for (key, times) in &model.keys {
                 let mut keys = shards.lock(digest(*key)).unwrap();
                 let found = keys.deadline(digest(*key), |k| k == key);
-                prop_assert_eq!(found, Some(Tick(model.effective(*times))));
+                prop_assert_eq!(found, Some(model.effective(*times)));
             }
         }
     }
@@ -212,5 +213,5 @@ async fn touches_add_no_line_while_one_is_there() {
     set.remove(&10);
     assert_eq!(count(), 2);
     assert!(reaper.reap().await.is_some());
-    assert_eq!((count(), overtaken.next()), (0, Tick::NEVER));
+    assert_eq!((count(), overtaken.next()), (0, NEVER));
 }

@@ -47,6 +47,7 @@ use std::{
     task::{Context, Poll, Wake, Waker, ready},
 };
 
+use bounded_wheel::Key;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
@@ -66,7 +67,6 @@ use crate::{
         sync::{Mutex, MutexGuard},
         unwind, waker,
     },
-    wheel::Key,
 };
 
 /// A scheduled task behind a trait that names none of its types.

@@ -48,6 +48,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
+use bounded_wheel::Key;
 use tokio::runtime::{self, RuntimeFlavor, worker_index};
 
 use super::{Timer, registry};
@@ -55,7 +56,6 @@ use crate::{
     driver::registrar::Registrar,
     error::TryCurrentError,
     ground::{sync::thread_local, unwind},
-    wheel::Key,
 };
 
 thread_local! {

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bounded_wheel::CHUNK;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     driver::{clock::DEFAULT_TICK, registrar::Registrar},
     futures::Sleep,
-    wheel::{CHUNK, Tick},
 };
 
 #[test]
@@ -234,7 +234,7 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     assert!(due.is_woken());
     let wheels = harness.timer.handle.shared.shards.iter();
     let advanced: Vec<_> = (wheels.enumerate())
-        .filter(|(_, shard)| shard.advanced_to() > Tick(0))
+        .filter(|(_, shard)| shard.advanced_to() > 0)
         .map(|(number, _)| number)
         .collect();
     assert_eq!(advanced, [7]);
@@ -350,7 +350,7 @@ fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
     let (shared, alarm) = (harness.timer.handle.shared.clone(), harness.alarm.clone());
     let go_off = move || {
         // There is something due for the second turn.
-        shared.arming.lower_to(Tick(0));
+        shared.arming.lower_to(0);
         shared.rearm();
         Waker::from(shared).wake();
         alarm.ring();

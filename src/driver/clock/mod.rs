@@ -8,12 +8,11 @@ pub(crate) mod manual;
 
 use std::time::Duration;
 
+use bounded_wheel::{NEVER, Order, Tick};
 use tokio::{
     runtime::{self, RuntimeFlavor},
     time::Instant,
 };
-
-use crate::wheel::{Order, Tick};
 
 /// The tick of a timer whose builder sets no tick: 1/64 ms, which is 15.625 µs.
 ///
@@ -124,17 +123,17 @@ impl Clock {
     /// Returns the tick of `instant`. The function rounds `instant` down.
     pub(crate) fn reached(&self, instant: Instant) -> Tick {
         let nanos = self.nanos(instant).unwrap_or(REACH);
-        Tick(self.divide(nanos))
+        self.divide(nanos)
     }
 
     /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up.
     ///
-    /// Returns [`Tick::NEVER`] for a deadline beyond the clock's reach.
+    /// Returns [`NEVER`] for a deadline beyond the clock's reach.
     #[inline]
     pub(crate) fn deadline(&self, deadline: Instant) -> Tick {
         match self.nanos(deadline) {
-            Some(nanos) => Tick(self.divide(nanos + (self.tick - 1))),
-            None => Tick::NEVER,
+            Some(nanos) => self.divide(nanos + (self.tick - 1)),
+            None => NEVER,
         }
     }
 
@@ -157,14 +156,14 @@ impl Clock {
     #[inline]
     pub(crate) fn deadline_after(&self, elapsed: u64, timeout: u64) -> Tick {
         match elapsed.saturating_add(timeout) {
-            nanos @ ..REACH => Tick(self.divide(nanos + (self.tick - 1))),
-            _ => Tick::NEVER,
+            nanos @ ..REACH => self.divide(nanos + (self.tick - 1)),
+            _ => NEVER,
         }
     }
 
     /// Returns the instant at which `tick` begins, or `None` if the tick is beyond the clock's reach.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
-        let nanos = tick.0.checked_mul(self.tick)?;
+        let nanos = tick.checked_mul(self.tick)?;
         self.origin.checked_add(Duration::from_nanos(nanos))
     }
 
@@ -285,7 +284,7 @@ mod tests {
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.reached(instant) <= deadline);
-            prop_assert!(clock.divide(nanos) <= deadline.0);
+            prop_assert!(clock.divide(nanos) <= deadline);
             #[cfg(feature = "idle")]
             for timeout in [0, 1, nanos / 2, nanos] {
                 prop_assert_eq!(clock.deadline_after(nanos - timeout, timeout), deadline);
@@ -299,10 +298,10 @@ mod tests {
         let far = after(Duration::MAX);
         assert!(far > Instant::now() + Duration::from_secs(30 * 365 * 86_400));
         assert!(clock.deadline(far) > clock.now());
-        assert_eq!(clock.instant(Tick::NEVER), None);
+        assert_eq!(clock.instant(NEVER), None);
         #[cfg(feature = "idle")]
         for (elapsed, timeout) in [(0, REACH), (REACH - 1, 1), (5, u64::MAX), (REACH, u64::MAX)] {
-            assert_eq!(clock.deadline_after(elapsed, timeout), Tick::NEVER);
+            assert_eq!(clock.deadline_after(elapsed, timeout), NEVER);
         }
     }
 
@@ -310,7 +309,7 @@ mod tests {
     fn instants_before_the_origin_are_tick_zero() {
         let clock = Clock::new(Duration::from_millis(1));
         if let Some(before) = clock.origin.checked_sub(Duration::from_secs(1)) {
-            assert_eq!(clock.deadline(before), Tick(0));
+            assert_eq!(clock.deadline(before), 0);
         }
     }
 }

@@ -1,9 +1,49 @@
-//! The hierarchical timing wheel: a pure data structure, without a clock, a lock or a waker.
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+//! A hierarchical timing wheel whose work comes in bounded steps: a data structure without a clock, a lock or a waker.
+//!
+//! An event loop keeps its timeouts in a [`Wheel`], waits until [`next_expiration`](Wheel::next_expiration), and calls
+//! [`advance`](Wheel::advance). Time is a number of ticks, a `u64`, whose length and origin the loop chooses.
+//!
+//! * Inserting, removing and resetting cost O(1), however many entries the wheel has.
+//! * Resetting to a later deadline only stores the deadline. So a connection may push its timeout back on each read.
+//! * An advance over a long time costs the slots that it visits, and not the ticks that pass.
+//! * An advance stops when its budget of steps is used up, even in the middle of a slot. So a million entries that expire
+//!   together do not stop the loop: it serves its sockets between two advances.
+//! * A [`Key`] never names another entry, even after its own entry has left.
+//! * A loop that keeps the wheel behind a lock can [allocate and free](#memory) outside the lock.
 //!
 //! The wheel follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
-//! 1987; IEEE/ACM Transactions on Networking 5(6), 1997). Registering, deregistering and resetting
-//! an entry are O(1). The cost of advancing depends on the number of visited slots, not on the
-//! number of ticks.
+//! 1987; IEEE/ACM Transactions on Networking 5(6), 1997).
+//!
+//! # Examples
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use bounded_wheel::{Order, Wheel};
+//!
+//! // A tick is a millisecond here.
+//! let mut wheel: Wheel<&str> = Wheel::new(0);
+//! let read = wheel.insert(30_000, "read");
+//! wheel.insert(60_000, "idle");
+//! // Data arrived after 10 s, so the read has 30 s again.
+//! wheel.reset(read, 40_000);
+//!
+//! let mut expired = Vec::new();
+//! let mut now = 0;
+//! while let Some(next) = wheel.next_expiration() {
+//!     now = next; // A loop waits here, and then reads its clock.
+//!     let mut steps = 128;
+//!     let _ = wheel.advance(now, Order::Strict, &mut steps, |entry| {
+//!         expired.push((now, entry.value));
+//!         ControlFlow::Continue(())
+//!     });
+//! }
+//! assert_eq!(expired, [(40_000, "read"), (60_000, "idle")]);
+//! ```
+//!
+//! The example `poll_loop` closes the connections of a server that time out.
 //!
 //! # The levels
 //!
@@ -16,13 +56,13 @@
 //!   ...
 //! level 10                                       a slot = 64^10 ticks
 //!
-//! register(deadline 75)      75 - 70 < 64:               level 0, slot 75 % 64 = 11
-//! register(deadline 1,000)   1,000 / 64 - 70 / 64 < 64:  level 1, slot 1,000 / 64 = 15
+//! insert(deadline 75)        75 - 70 < 64:               level 0, slot 75 % 64 = 11
+//! insert(deadline 1,000)     1,000 / 64 - 70 / 64 < 64:  level 1, slot 1,000 / 64 = 15
 //! cascade at tick 960        slot 15 of level 1 starts at 15 * 64 = 960. Its entries go to level 0
 //! fire at tick 1,000         the entry is in slot 1,000 % 64 = 40 of level 0
 //! ```
 //!
-//! With the default tick of 1/64 ms, the levels have these sizes:
+//! With a tick of 1/64 ms, which `tokio-wheel` uses, the levels have these sizes:
 //!
 //! | level | a slot lasts | the level spans |
 //! |------:|--------------|-----------------|
@@ -50,7 +90,7 @@
 //!
 //! # The operations
 //!
-//! * **Register** puts an entry into a slot. Each level has a slot of `now` and a slot of the
+//! * **Insert** puts an entry into a slot. Each level has a slot of `now` and a slot of the
 //!   deadline. The operation chooses the finest level on which the distance between these two slots
 //!   is less than `SLOTS`.
 //!   * Before: there is memory for one more entry, or the caller may allocate.
@@ -58,7 +98,7 @@
 //!     entry is due.
 //! * **Cascade** moves the entries of a coarse slot into finer slots.
 //!   * Before: the start of the slot is reached.
-//!   * After: each entry is in the slot where a registration would put it now.
+//!   * After: each entry is in the slot where an insertion would put it now.
 //! * **Fire** removes an entry and passes it to the caller.
 //!   * Before: the wheel is advanced at least to the deadline of the entry.
 //!   * After: the key of the entry is stale.
@@ -72,10 +112,10 @@
 //!
 //! | State    | The entry is in                              | The entry leaves through                     |
 //! |----------|----------------------------------------------|----------------------------------------------|
-//! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`             |
-//! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`             |
-//! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog`     |
-//! | late     | the backlog's first ring                     | `deregister`, `reset`, `advance`, which fires it first |
+//! | waiting  | a slot that starts after `now`               | `remove`, `reset`, `advance`             |
+//! | reached  | a slot that starts at `now` or before        | `remove`, `reset`, `advance`             |
+//! | backlog  | the backlog's ring for the level of its slot | `remove`, `reset`, `cascade_backlog`     |
+//! | late     | the backlog's first ring                     | `remove`, `reset`, `advance`, which fires it first |
 //!
 //! The deadline of an entry may lie after the end of its slot, because [`Wheel::reset`] only stores
 //! a later deadline. The entry moves when the wheel reaches its old slot.
@@ -90,12 +130,12 @@
 //!
 //! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
 //!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
-//!   of their registration, even if they were on different levels. To keep this order, a cascade
+//!   of their insertion, even if they were on different levels. To keep this order, a cascade
 //!   takes the entries of a slot from the last to the first. The cascade puts each entry before the
 //!   entries that are already in the finer slot, because the entries in the finer slot were
-//!   registered later. A reset can move a deadline beyond the entry's slot. The order then treats
-//!   the entry as if it was registered at the time of its cascade. Tests:
-//!   `equal_deadlines_fire_in_the_order_of_registration` and
+//!   inserted later. A reset can move a deadline beyond the entry's slot. The order then treats
+//!   the entry as if it was inserted at the time of its cascade. Tests:
+//!   `equal_deadlines_fire_in_the_order_of_insertion` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
 //! * [`Order::DueFirst`] fires the due entries of a fine slot, and moves all entries of a coarse
 //!   slot to the *backlog* in one O(1) step. Afterwards, [`Wheel::cascade_backlog`] cascades the
@@ -116,38 +156,81 @@
 //! slot. In strict order, the remaining entries stay in their slot.
 //! [`Wheel::next_expiration`] then returns the start of this slot, which `now` has already reached.
 
+//! # Memory
+//!
+//! The wheel keeps its entries in chunks of 256, which never move. [`insert`](Wheel::insert) allocates a chunk if there
+//! is no room, and [`free_unused`](Wheel::free_unused) frees the chunks that have become empty.
+//!
+//! An owner that keeps the wheel behind a lock should do neither under the lock, because an allocation may take
+//! milliseconds:
+//!
+//! ```
+//! use std::sync::Mutex;
+//! use bounded_wheel::{Key, Refill, Wheel};
+//!
+//! fn insert(wheel: &Mutex<Wheel<u32>>, deadline: u64, value: u32) -> Key {
+//!     loop {
+//!         let mut locked = wheel.lock().unwrap();
+//!         if locked.has_room() {
+//!             return locked.insert_in_room(deadline, value);
+//!         }
+//!         let chunks = locked.chunks_wanted();
+//!         drop(locked);
+//!         let refill = Refill::allocate(chunks);
+//!         let unused = wheel.lock().unwrap().refill(refill);
+//!         drop(unused);
+//!     }
+//! }
+//!
+//! fn remove(wheel: &Mutex<Wheel<u32>>, key: Key) -> Option<u32> {
+//!     let removed = wheel.lock().unwrap().remove(key)?;
+//!     let unused = wheel.lock().unwrap().take_unused();
+//!     drop(unused);
+//!     Some(removed.value)
+//! }
+//!
+//! let wheel = Mutex::new(Wheel::new(0));
+//! let key = insert(&wheel, 10, 7);
+//! assert_eq!(remove(&wheel, key), Some(7));
+//! assert_eq!(remove(&wheel, key), None);
+//! ```
+
 mod advance;
 mod key;
 mod nodes;
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
-#[cfg_attr(not(test), allow(dead_code, reason = "for the fuzz target"))]
-pub(crate) mod oracle;
+#[allow(missing_docs, dead_code, reason = "for the tests and the fuzz target")]
+pub mod oracle;
 mod rings;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
-mod tick;
 
-pub(crate) use advance::{Order, Removed};
-pub(crate) use key::Key;
-pub(crate) use nodes::{CHUNK, Nodes, Refill};
-pub(crate) use tick::Tick;
+pub use advance::{Order, Removed};
+pub use key::Key;
+pub use nodes::{CHUNK, Nodes, Refill};
 
 use std::mem;
 
 use rings::{Ring, Rings};
+
+/// A point in time: the number of ticks since an origin. The owner of a wheel chooses the origin and the length of a tick.
+pub type Tick = u64;
+
+/// The last tick. An entry with this deadline fires when the wheel is advanced to it.
+pub const NEVER: Tick = Tick::MAX;
 
 /// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
 /// The slots of coarse levels go to the backlog.
 ///
 /// With the default tick, this distance is 64 ms. The rule holds for the default geometry
 /// (`what_is_coarse_for_sure`).
-pub(crate) const COARSE_FROM: u64 = 64 * 64;
+pub const COARSE_FROM: u64 = 64 * 64;
 
 /// If a deadline is less than this number of ticks after `now`, its entry goes to a fine level.
 ///
 /// With the default tick, this distance is 63 ms. The rule holds for the default geometry
 /// (`what_is_coarse_for_sure`).
-pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
+pub const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
@@ -159,24 +242,24 @@ pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 // The fields that every operation uses come first, so they lie next to the lock in front of the
 // wheel. Otherwise, the slots would lie between the lock and these fields.
 #[repr(C)]
-pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
+pub struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
     /// The tick that the wheel has reached.
     now: Tick,
     /// The entries, in chunks.
-    pub(crate) nodes: Nodes<T>,
+    nodes: Nodes<T>,
     /// The slots and the backlog, as lists of entries.
     rings: Rings<ROWS, SLOTS>,
 }
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The maximum number of entries in a wheel.
-    pub(crate) const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
+    pub const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
     /// Creates an empty wheel that has reached the tick `now`.
     ///
     /// A wheel takes 6 KiB. So its owner makes a constant of it, which the compiler copies to the heap, and not a
     /// value on the stack.
-    pub(crate) const fn new(now: Tick) -> Self {
+    pub const fn new(now: Tick) -> Self {
         Self {
             now,
             nodes: Nodes::new(),
@@ -186,31 +269,76 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Returns the tick that the wheel has reached.
     #[inline]
-    pub(crate) fn now(&self) -> Tick {
+    pub fn now(&self) -> Tick {
         self.now
     }
 
     /// Returns the number of entries.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Registers an entry.
-    ///
-    /// An entry whose deadline is `now` or earlier is due at once. Allocates if there is no
-    /// [room](Nodes::has_room).
-    #[inline]
-    pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
-        while !self.nodes.has_room() {
-            self.grow();
-        }
-        self.register_in_room(deadline, value)
+    /// Returns whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    /// Registers an entry. There must be [room](Nodes::has_room).
+    /// Returns the number of entries for which there is memory.
+    pub fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
+    /// Returns whether there is room for the next insertion.
     #[inline]
-    pub(crate) fn register_in_room(&mut self, deadline: Tick, value: T) -> Key {
+    pub fn has_room(&mut self) -> bool {
+        self.nodes.has_room()
+    }
+
+    /// Returns the number of chunks for which the next [`Refill`] must have room in its lists.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the wheel has [`MAX_ENTRIES`](Self::MAX_ENTRIES) entries.
+    pub fn chunks_wanted(&self) -> usize {
+        self.nodes.chunks_wanted()
+    }
+
+    /// Accepts memory for one more chunk. Returns memory that the owner must drop.
+    pub fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T, ROWS, SLOTS> {
+        self.nodes.refill(refill)
+    }
+
+    /// Returns whether there is memory that no entry uses.
+    #[inline]
+    pub fn has_unused(&self) -> bool {
+        self.nodes.has_unused()
+    }
+
+    /// Returns the memory of one chunk that no entry uses, or `None` if there is none. The owner drops it.
+    pub fn take_unused(&mut self) -> Option<impl Sized + use<T, ROWS, SLOTS>> {
+        self.nodes.take_unused()
+    }
+
+    /// Inserts an entry, and returns its key.
+    ///
+    /// An entry whose deadline is `now` or earlier is due at once. Allocates if there is no
+    /// [room](Self::has_room).
+    #[inline]
+    pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
+        while !self.has_room() {
+            drop(self.refill(Refill::allocate(self.chunks_wanted())));
+        }
+        self.insert_in_room(deadline, value)
+    }
+
+    /// Inserts an entry without allocating memory, and returns its key.
+    ///
+    /// # Panics
+    ///
+    /// May panic if there is no [room](Self::has_room).
+    #[inline]
+    pub fn insert_in_room(&mut self, deadline: Tick, value: T) -> Key {
         let slot = self.place(deadline);
         let links = self.rings.links_of_last(slot);
         let key = self.nodes.insert(value, deadline, links);
@@ -227,14 +355,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Removes an entry and returns it, or returns `None` if the key is stale.
     #[inline]
-    pub(crate) fn deregister(&mut self, key: Key) -> Option<Removed<T>> {
+    pub fn remove(&mut self, key: Key) -> Option<Removed<T>> {
         self.nodes.find(key)?;
-        Some(self.remove(key.index()))
+        Some(self.remove_at(key.index()))
     }
 
     /// Removes the entry at `index`, which must exist.
     #[inline]
-    fn remove(&mut self, index: u32) -> Removed<T> {
+    fn remove_at(&mut self, index: u32) -> Removed<T> {
         let node = self.nodes.remove(index);
         self.rings.unlink(&mut self.nodes, node.links);
         Removed {
@@ -248,7 +376,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// Returns whether it stored the deadline, or `None` if the key is stale.
     #[inline]
-    pub(crate) fn postpone(&mut self, key: Key, deadline: Tick) -> Option<bool> {
+    pub fn postpone(&mut self, key: Key, deadline: Tick) -> Option<bool> {
         let node = self.nodes.find_mut(key)?;
         let is_later = deadline >= node.deadline;
         if is_later {
@@ -261,7 +389,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// A later deadline is only stored. An earlier deadline moves the entry.
     #[inline]
-    pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
+    pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
         let Some(node) = self.nodes.find_mut(key) else {
             return false;
         };
@@ -285,61 +413,57 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     }
 
     /// Returns the key of the entry at an index. There must be an entry at this index.
-    #[cfg(feature = "idle")]
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is none.
     #[inline]
-    pub(crate) fn key(&self, index: u32) -> Key {
+    pub fn key(&self, index: u32) -> Key {
         self.nodes.key(index)
     }
 
     /// Returns the value of an entry, or `None` if the key is stale.
     #[inline]
-    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: Key) -> Option<&T> {
         self.nodes.find(key)?.value.as_ref()
     }
 
     /// Returns a mutable reference to the value of an entry, or `None` if the key is stale.
     #[inline]
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.nodes.find_mut(key)?.value.as_mut()
     }
 
     /// Returns the deadline of an entry, or `None` if the key is stale.
     #[inline]
-    pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
+    pub fn deadline(&self, key: Key) -> Option<Tick> {
         Some(self.nodes.find(key)?.deadline)
     }
 
     /// Removes every entry and drops its value. The keys of these entries become stale.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         let keys: Vec<Key> = self.nodes.keys().collect();
         for key in keys {
-            drop(self.deregister(key));
+            drop(self.remove(key));
         }
-    }
-
-    /// Allocates memory for one more chunk.
-    #[cold]
-    fn grow(&mut self) {
-        let refill = Refill::allocate(self.nodes.chunks_wanted());
-        drop(self.nodes.refill(refill));
     }
 
     /// Frees unused memory, except the memory for `keep` entries.
     #[inline]
-    pub(crate) fn free_unused(&mut self, keep: usize) {
+    pub fn free_unused(&mut self, keep: usize) {
         while self.nodes.has_unused() && self.nodes.capacity() >= keep.saturating_add(CHUNK) {
             drop(self.nodes.take_unused());
         }
     }
 
     /// Frees all memory that holds no entry.
-    pub(crate) fn shrink_to_fit(&mut self) {
+    pub fn shrink_to_fit(&mut self) {
         self.nodes.close_empty();
         self.free_unused(0);
     }
 
     /// Removes all entries. The caller drops them.
-    pub(crate) fn take(&mut self) -> Nodes<T> {
+    pub fn take(&mut self) -> Nodes<T> {
         self.rings = const { Rings::new() };
         mem::replace(&mut self.nodes, Nodes::new())
     }

@@ -4,11 +4,11 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use super::{advance::*, *};
+use crate::*;
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Asserts the rules that hold between any two operations.
-    pub(crate) fn assert_invariants(&self) {
+    pub fn assert_invariants(&self) {
         self.nodes.assert_invariants();
         let mut linked = 0;
         self.rings
@@ -47,7 +47,7 @@ struct Oracle {
 /// An operation of a random program. In `Deregister`, `Later` and `Reset`, the `usize` selects one
 /// of the keys made so far. The key may be stale.
 #[derive(Clone, Debug)]
-pub(crate) enum Op {
+pub enum Op {
     Register(u64),
     RegisterAt(u64),
     Deregister(usize),
@@ -71,7 +71,7 @@ impl Op {
     ///
     /// A wheel of 16 ticks advances by one turn at a time, so a long advance would take too many
     /// turns.
-    pub(crate) fn tame(self) -> Self {
+    pub fn tame(self) -> Self {
         match self {
             Self::Advance(by) => Self::Advance(by % 100),
             Self::AdvanceBy(by, budget) => Self::AdvanceBy(by % 100, budget),
@@ -85,7 +85,7 @@ impl Op {
 }
 
 /// A wheel and its oracle.
-pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
+pub struct Pair<const ROWS: usize, const SLOTS: usize> {
     order: Order,
     wheel: Wheel<u32, ROWS, SLOTS>,
     oracle: Oracle,
@@ -94,16 +94,16 @@ pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
 
 impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
     /// Returns one pair for each order.
-    pub(crate) fn all() -> [Self; 2] {
+    pub fn all() -> [Self; 2] {
         [Order::Strict, Order::DueFirst].map(|order| Self {
             order,
-            wheel: Wheel::new(Tick(0)),
+            wheel: Wheel::new(0),
             oracle: Oracle::default(),
             keys: Vec::new(),
         })
     }
 
-    pub(crate) fn apply(&mut self, op: Op) {
+    pub fn apply(&mut self, op: Op) {
         let chosen = |key: usize| (!self.keys.is_empty()).then(|| key % self.keys.len());
         match op {
             Op::Register(after) => self.register(self.oracle.now.saturating_add(after)),
@@ -111,7 +111,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             Op::Deregister(key) => {
                 let Some(id) = chosen(key) else { return };
                 let expected = self.oracle.deadlines.remove(&(id as u32));
-                let removed = self.wheel.deregister(self.keys[id]);
+                let removed = self.wheel.remove(self.keys[id]);
                 let removed = removed.map(|removed| removed.value);
                 assert_eq!(removed, expected.map(|_| id as u32));
             }
@@ -136,12 +136,11 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 let to = self.oracle.now.saturating_add(by);
                 let _ = self.advance_once(to, steps, ControlFlow::Continue(()));
                 // Time has passed, even if the wheel has more to do.
-                self.oracle.now = self.wheel.now().0;
+                self.oracle.now = self.wheel.now();
             }
             Op::CatchUp(by) => {
-                self.wheel
-                    .catch_up(Tick(self.oracle.now.saturating_add(by)));
-                self.oracle.now = self.wheel.now().0;
+                self.wheel.catch_up(self.oracle.now.saturating_add(by));
+                self.oracle.now = self.wheel.now();
             }
             Op::Reserve(additional) => {
                 while self.wheel.nodes.capacity() < self.wheel.len() + additional {
@@ -168,17 +167,17 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
 
     fn register(&mut self, deadline: u64) {
         let id = self.keys.len() as u32;
-        self.keys.push(self.wheel.register(Tick(deadline), id));
+        self.keys.push(self.wheel.insert(deadline, id));
         self.oracle.deadlines.insert(id, deadline);
     }
 
     fn reset(&mut self, id: usize, deadline: u64) {
         let expected = self.oracle.deadlines.get_mut(&(id as u32));
         // `postpone` and `reset` must agree.
-        let postponed = self.wheel.postpone(self.keys[id], Tick(deadline));
+        let postponed = self.wheel.postpone(self.keys[id], deadline);
         let stored = expected.as_ref().map(|before| deadline >= **before);
         assert_eq!(postponed, stored);
-        let reset = self.wheel.reset(self.keys[id], Tick(deadline));
+        let reset = self.wheel.reset(self.keys[id], deadline);
         assert_eq!(reset, expected.is_some());
         if let Some(expected) = expected {
             *expected = deadline;
@@ -212,7 +211,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             assert!(rounds < 1_000_000, "the wheel makes no progress");
         }
         self.oracle.now = self.oracle.now.max(to);
-        assert_eq!(self.wheel.now(), Tick(self.oracle.now));
+        assert_eq!(self.wheel.now(), self.oracle.now);
         let due = |deadline: &u64| *deadline <= to;
         assert!(
             !self.oracle.deadlines.values().any(due),
@@ -234,18 +233,18 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             let deadline = self.oracle.deadlines.remove(&expired.value);
             assert_eq!(
                 Some(expired.deadline),
-                deadline.map(Tick),
+                deadline,
                 "an entry fired twice or with a wrong deadline"
             );
-            assert!(expired.deadline <= Tick(to), "an entry fired early");
-            fired.push(expired.deadline.0);
+            assert!(expired.deadline <= to, "an entry fired early");
+            fired.push(expired.deadline);
             flow
         };
-        let mut advance = (self.wheel).advance(Tick(to), self.order, &mut { budget }, &mut fire);
+        let mut advance = (self.wheel).advance(to, self.order, &mut { budget }, &mut fire);
         let mut most = budget;
         if self.order == Order::DueFirst {
             let _ = self.wheel.cascade_backlog(&mut { budget });
-            let (now, order) = (Tick(to), self.order);
+            let (now, order) = (to, self.order);
             advance = (self.wheel).advance(now, order, &mut { budget }, &mut fire);
             if self.wheel.has_backlog() {
                 advance = ControlFlow::Break(());
@@ -270,14 +269,14 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         assert_eq!(next.is_some(), first.is_some());
         if let (Some(next), Some(first)) = (next, first) {
             assert!(
-                next.0 <= (*first).max(self.oracle.now),
+                next <= (*first).max(self.oracle.now),
                 "the next expiration is after a deadline"
             );
         }
         for (id, key) in self.keys.iter().enumerate() {
             let expected = self.oracle.deadlines.get(&(id as u32));
             let deadline = self.wheel.deadline(*key);
-            assert_eq!(deadline, expected.map(|deadline| Tick(*deadline)));
+            assert_eq!(deadline, expected.copied());
             let value = expected.map(|_| id as u32);
             assert_eq!(self.wheel.get(*key).copied(), value);
         }
@@ -285,9 +284,9 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             return;
         }
         // Among equal deadlines, any entry may be first. Late entries may come in any order.
-        let now = Tick(self.oracle.now);
+        let now = self.oracle.now;
         let earliest = self.wheel.first().and_then(|key| self.wheel.deadline(key));
-        let first = first.map(|first| Tick(*first).max(now));
+        let first = first.map(|first| (*first).max(now));
         assert_eq!(earliest.map(|earliest| earliest.max(now)), first);
     }
 }

@@ -4,22 +4,25 @@
 
 use std::ops::ControlFlow;
 
-use super::{
-    Key, Wheel,
+use crate::{
+    Key, NEVER, Tick, Wheel,
     rings::{COARSE, Ring, Rings, Slot},
-    tick::Tick,
 };
 
 /// An entry that has left the wheel.
-pub(crate) struct Removed<T> {
-    pub(crate) key: Key,
-    pub(crate) deadline: Tick,
-    pub(crate) value: T,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed<T> {
+    /// The key, which is stale now.
+    pub key: Key,
+    /// The deadline that the entry had.
+    pub deadline: Tick,
+    /// The value.
+    pub value: T,
 }
 
 /// The order in which [`Wheel::advance`] fires entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
     /// of their registration.
     Strict,
@@ -57,7 +60,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// The driver does not advance a wheel in which nothing is due, so the wheel falls behind.
     /// Without this function, the wheel would place new entries on levels that are too coarse.
-    pub(crate) fn catch_up(&mut self, to: Tick) {
+    pub fn catch_up(&mut self, to: Tick) {
         let next = self.next_slot().map_or(to, |slot| slot.start);
         self.now = self.now.max(to.min(next));
     }
@@ -68,7 +71,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The function looks at all entries of each slot that starts at the earliest deadline or
     /// before it. Usually there is one such slot. The wheel must be advanced in strict order, so
     /// that no entry on its backlog is due.
-    pub(crate) fn first(&self) -> Option<Key> {
+    pub fn first(&self) -> Option<Key> {
         let list = |ring| self.rings.list(&self.nodes, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
             let number = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
@@ -103,7 +106,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Coarser slots do not wait. If a coarse slot waited, more entries could be registered into it
     /// in the meantime. All entries of the slot would then cascade at the tick at which the first
     /// entry is due.
-    pub(crate) fn next_expiration(&self) -> Option<Tick> {
+    pub fn next_expiration(&self) -> Option<Tick> {
         if let Some(late) = self.rings.first(Self::LATE) {
             return Some(self.nodes.node(late).deadline.min(self.now));
         }
@@ -119,7 +122,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             return Some(next.start);
         }
         // All other entries with deadlines before the end of this slot are in slots of level 0.
-        let mut first = starts(0).unwrap_or(Tick::NEVER);
+        let mut first = starts(0).unwrap_or(NEVER);
         let entries = self.rings.list(&self.nodes, next.ring);
         for (n, (_, deadline)) in entries.enumerate() {
             if n == FEW {
@@ -128,7 +131,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             first = first.min(deadline);
         }
         // Entries that were reset to a later deadline cascade when the slot ends.
-        Some(first.min(Tick(next.start.0.saturating_add(SLOTS as u64))))
+        Some(first.min(next.start.saturating_add(SLOTS as u64)))
     }
 
     /// Moves `now` up to `to`, and passes every entry whose deadline is reached to `fire`.
@@ -141,7 +144,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any
     /// order. The remaining work is on the [backlog](Self::has_backlog).
-    pub(crate) fn advance(
+    pub fn advance(
         &mut self,
         to: Tick,
         order: Order,
@@ -211,13 +214,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) or [`fire_late`](Self::fire_late)
     /// has work to do.
     #[inline]
-    pub(crate) fn has_backlog(&self) -> bool {
+    pub fn has_backlog(&self) -> bool {
         self.rings.backlog() != 0
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do.
     #[inline]
-    pub(crate) fn has_cascades(&self) -> bool {
+    pub fn has_cascades(&self) -> bool {
         self.rings.backlog() & !(1 << LATE_RING) != 0
     }
 
@@ -226,7 +229,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. The function
     /// visits at most `steps` entries, and subtracts their number from `steps`. Returns `Break` if
     /// entries are left.
-    pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> ControlFlow<()> {
+    pub fn cascade_backlog(&mut self, steps: &mut usize) -> ControlFlow<()> {
         let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {
             let mut share = steps.div_ceil(COARSEST_SHARE);
@@ -286,7 +289,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 self.relink(index);
                 continue;
             }
-            fire(self.remove(index))?;
+            fire(self.remove_at(index))?;
         }
         ControlFlow::Continue(())
     }

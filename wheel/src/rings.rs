@@ -5,9 +5,9 @@
 //! links of a node suffice to remove the node from its ring. The deadline of the node is not
 //! needed.
 
-use super::{
+use crate::{
+    Tick,
     nodes::{Links, Nodes},
-    tick::Tick,
 };
 
 /// If this bit of a link is set, the other bits are the index of a ring. Otherwise, the link is the
@@ -88,16 +88,16 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     #[inline]
     pub(super) fn place(now: Tick, deadline: Tick) -> Ring {
         let deadline = deadline.max(now);
-        let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
+        let ahead = |shift| (deadline >> shift) - (now >> shift);
         // The distance in ticks selects the level. But `now` may lie anywhere within its own slot.
         // So the deadline can be `SLOTS` slots ahead. In this case, the deadline belongs one level
         // higher.
-        let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
+        let level = ((deadline - now) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         // The formula below holds for every level. But a registration waits for the slot, and with
         // this formula alone, a timeout took 1 ns more (`compare ops --workload io`).
         if (level as usize) < Self::TOP {
-            let slot = deadline.0 >> (level * Self::BITS);
+            let slot = deadline >> (level * Self::BITS);
             return Ring {
                 row: level as usize,
                 number: slot as usize % SLOTS,
@@ -105,7 +105,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
         let shift = Self::TOP as u32 * Self::BITS;
         let distance = ahead(shift).min(SLOTS as u64 - 1);
-        let slot = (now.0 >> shift) + distance;
+        let slot = (now >> shift) + distance;
         Ring {
             row: Self::TOP,
             number: slot as usize % SLOTS,
@@ -174,7 +174,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// Returns the index of the slot that spans a tick on a level.
     #[inline]
     pub(super) fn slot_of(level: usize, tick: Tick) -> usize {
-        (tick.0 >> (level as u32 * Self::BITS)) as usize % SLOTS
+        (tick >> (level as u32 * Self::BITS)) as usize % SLOTS
     }
 
     /// Returns the start of the slot that is `distance` slots ahead of the slot of `now` on a
@@ -182,13 +182,13 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     #[inline]
     pub(super) fn start(now: Tick, level: usize, distance: u64) -> Tick {
         let shift = level as u32 * Self::BITS;
-        Tick(((now.0 >> shift) + distance) << shift)
+        ((now >> shift) + distance) << shift
     }
 
     /// Returns the first tick after a slot.
     pub(super) fn end_of(slot: &Slot) -> Tick {
         let span = 1 << (slot.ring.row as u32 * Self::BITS);
-        Tick(slot.start.0.saturating_add(span))
+        slot.start.saturating_add(span)
     }
 
     /// Returns a word in which bit `n` is set if ring `n` of the backlog has entries.

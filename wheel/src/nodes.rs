@@ -26,13 +26,13 @@ use std::{iter, mem, num::NonZeroU32};
 
 use slab::Slab;
 
-use super::{key::Key, tick::Tick};
+use crate::{Tick, key::Key};
 
 /// The number of nodes in a chunk. 256 nodes with wakers take about 10 KiB.
 ///
 /// Tests, models and fuzzing use small chunks, so that they often fill a chunk and use the next
 /// chunk.
-pub(crate) const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom)) {
+pub const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom)) {
     4
 } else {
     256
@@ -73,7 +73,7 @@ impl<T> Node<T> {
     /// The content of a new place in the slab, before the entry is written there.
     const BLANK: Self = Self {
         value: None,
-        deadline: Tick(0),
+        deadline: 0,
         links: Links { prev: 0, next: 0 },
         stamp: NonZeroU32::MIN,
     };
@@ -124,7 +124,7 @@ impl<T> Chunk<T> {
 
 /// The nodes of a wheel.
 #[repr(C)]
-pub(crate) struct Nodes<T> {
+pub struct Nodes<T> {
     /// The number of entries.
     len: usize,
     /// The index of the chunk that receives insertions, or [`NONE`]. This chunk has memory.
@@ -336,7 +336,7 @@ impl<T> Nodes<T> {
     }
 
     /// Returns the values of all nodes, in no particular order.
-    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
+    pub fn into_values(self) -> impl Iterator<Item = T> {
         let nodes = self.lists.chunks.into_iter().flat_map(|chunk| chunk.nodes);
         nodes.filter_map(|(_, node)| node.value)
     }
@@ -398,7 +398,7 @@ impl<T> Nodes<T> {
 }
 
 /// Memory for one more chunk, with longer lists if needed.
-pub(crate) struct Refill<T> {
+pub struct Refill<T> {
     memory: Memory<T>,
     lists: Lists<T>,
 }
@@ -408,7 +408,7 @@ impl<T> Refill<T> {
     ///
     /// The function writes to all of this memory. The system assigns a page at the first write to
     /// the page, and this must not happen under a lock.
-    pub(crate) fn allocate(chunks: usize) -> Self {
+    pub fn allocate(chunks: usize) -> Self {
         let last = CHUNK - 1;
         // The slab marks all places before the last place as vacant. So it writes to all places.
         let mut memory: Memory<T> = iter::once((last, Node::BLANK)).collect();
@@ -501,7 +501,7 @@ mod tests {
     fn fill(nodes: &mut Nodes<u32>, count: u32) -> Vec<Key> {
         let insert = |n| {
             make_room(nodes);
-            nodes.insert(n, Tick(0), LINKS)
+            nodes.insert(n, 0, LINKS)
         };
         (0..count).map(insert).collect()
     }
@@ -556,7 +556,7 @@ mod tests {
             if round % 300 < 200 {
                 make_room(&mut nodes);
                 let before = memory(&nodes);
-                keys.push(nodes.insert(round, Tick(0), LINKS));
+                keys.push(nodes.insert(round, 0, LINKS));
                 assert_eq!(
                     memory(&nodes),
                     before,
@@ -591,7 +591,7 @@ mod tests {
         }
         drop(nodes.take_unused());
         assert!(nodes.has_room(), "chunk 0 must have room");
-        nodes.insert(0, Tick(0), LINKS);
+        nodes.insert(0, 0, LINKS);
         assert!(!nodes.has_room());
         assert_eq!(nodes.capacity(), 3 * CHUNK);
         nodes.assert_invariants();

@@ -14,11 +14,11 @@ use std::num::{NonZeroU32, NonZeroU64};
 // later load both halves at once. The processor cannot forward two separate stores to one load.
 // With two halves, a registration took 3 ns more (`compare ops --workload churn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key(NonZeroU64);
+pub struct Key(NonZeroU64);
 
 impl Key {
     /// A key that names no entry of any wheel.
-    pub(crate) const ABSENT: Self = Self::new(u32::MAX, NonZeroU32::MIN);
+    pub const ABSENT: Self = Self::new(u32::MAX, NonZeroU32::MIN);
 
     #[inline]
     pub(super) const fn new(index: u32, stamp: NonZeroU32) -> Self {
@@ -28,19 +28,19 @@ impl Key {
 
     /// Returns the key as a word, which is not 0.
     #[inline]
-    pub(crate) fn word(self) -> u64 {
+    pub fn word(self) -> u64 {
         self.0.get()
     }
 
     /// Returns the key with this [word](Self::word), or `None` for 0.
     #[inline]
-    pub(crate) fn from_word(word: u64) -> Option<Self> {
+    pub fn from_word(word: u64) -> Option<Self> {
         NonZeroU64::new(word).map(Self)
     }
 
     /// Returns the index of the entry. The entry may have left the wheel.
     #[inline]
-    pub(crate) fn index(self) -> u32 {
+    pub fn index(self) -> u32 {
         self.0.get() as u32
     }
 
