@@ -105,6 +105,12 @@ impl<S: Stream> Stream for Debounce<S> {
         }
         let elapsed = poll_limit(this.pause, had_budget, cx);
         ready!(this.starved.record(elapsed));
+        if items > 0 {
+            // The time has elapsed within this poll. The inner stream may be pending because the budget is used up, so
+            // only the next poll can tell whether the stream pauses.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         Poll::Ready(this.latest.take())
     }
 }
