@@ -10,7 +10,7 @@ use std::{
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response,
-    body::{Bytes, Frame, Incoming},
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -19,7 +19,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex},
     task::JoinHandle,
 };
-use tokio_wheel::{Duration, Instant, sleep};
+use tokio_wheel::{Duration, Instant, Sleep, sleep};
 use tokio_wheel_util::hyper::{Connections, Ended, Limits, Reason};
 
 use crate::{
@@ -114,7 +114,7 @@ fn an_answer_in_one_frame_is_in_flight_while_a_client_reads_it() {
 
 /// The maximum age and its grace end such a connection, and the shutdown too. Both count the request as lost.
 #[test]
-fn an_answer_in_one_frame_is_lost_if_the_client_stops_to_read() {
+fn an_answer_in_one_frame_is_lost_if_the_client_stops_reading() {
     each_io(async |protocol, is_vectored| {
         for (reason, age) in [(Reason::MaxAge, secs(205)), (Reason::Shutdown, secs(55))] {
             let server = Server::new(protocol, limits().min_idle(secs(1)));
@@ -241,6 +241,31 @@ fn full(length: usize) -> AnyBody {
     UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
 }
 
+/// A body of one byte that ends later. HTTP/1 then has nothing left to write.
+struct Late {
+    is_sent: bool,
+    end: Sleep,
+}
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !std::mem::replace(&mut self.is_sent, true) {
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))));
+        }
+        Pin::new(&mut self.end).poll(cx).map(|()| None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(1)
+    }
+}
+
 /// Returns a body of the kind that `path` names.
 fn body(path: &str) -> AnyBody {
     let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
@@ -250,6 +275,10 @@ fn body(path: &str) -> AnyBody {
         "/full" => full(8 << 20),
         "/empty-frames" => streamed(vec![data(0), data(0)]),
         "/chunked" => streamed(vec![data(1), data(0), data(8 << 20), data(1)]),
+        "/late" => UnsyncBoxBody::new(Late {
+            is_sent: false,
+            end: sleep(secs(1)),
+        }),
         "/trailers" => {
             let mut trailers = HeaderMap::new();
             trailers.insert("grpc-status", "0".parse().unwrap());
@@ -311,7 +340,10 @@ fn each_kind_of_body_ends_its_request() {
                 Err(_) => false,
             };
             assert_eq!(is_read, path != "/error", "{method} {path}");
-            let is_short = path == "/short" || method == Method::HEAD || path.contains("empty");
+            let is_short = path == "/short"
+                || path == "/late"
+                || method == Method::HEAD
+                || path.contains("empty");
             let expected = match path {
                 "/error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
                 _ if is_short || path == "/error" => (Reason::Idle, 0, secs(15)),
