@@ -20,8 +20,8 @@
 //!
 //! # Rules
 //!
-//! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
-//!   poll decides whether the connection is idle.
+//! * A poll first polls the connection. This step counts the requests that have arrived and the responses that are
+//!   written. After this step, the poll decides whether the connection is idle.
 //! * Before a graceful shutdown begins, the runtime's I/O driver polls for events: see [`event_polls`]. Then the
 //!   connection is polled again, so that it reads a request that the kernel had already received
 //!   (`event_polls::a_request_that_the_kernel_has_is_answered`).
@@ -53,6 +53,7 @@ use tokio::{
 
 use super::{
     connections::ConnectionGuard,
+    counted_io::CountedIo,
     ended::{Ended, Reason},
     event_polls,
     recheck::Recheck,
@@ -139,9 +140,10 @@ fn wait_or(now: Instant, deadline: Instant, reason: Reason) -> Result<Instant, R
 impl ConnectionGuard {
     /// Returns a future that serves a connection and enforces the limits of its server.
     ///
-    /// `connect` makes the connection of hyper. Its argument is `service` with a count of the requests in flight.
-    /// Put no other service around this argument, because a request counts as in flight only after it has reached
-    /// the argument.
+    /// `connect` makes the connection of hyper. Its arguments are `io` and `service`, which count the requests in flight.
+    /// Put no other service around the second argument, because a request counts as in flight only after it has reached
+    /// this argument. Put no other I/O around the first argument, because a request ends only after this argument was
+    /// flushed.
     ///
     /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only
     /// exception is hyper's own HTTP/1 connection with upgrades. For upgrades of HTTP/1, use `auto` with
@@ -162,17 +164,20 @@ impl ConnectionGuard {
     /// }
     ///
     /// async fn serve(guard: ConnectionGuard, socket: TcpStream) -> hyper::Result<()> {
-    ///     let connect = |service| http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-    ///     guard.serve(service_fn(hello), connect).await.into_result()
+    ///     let connect = |io, service| http1::Builder::new().serve_connection(io, service);
+    ///     guard.serve(TokioIo::new(socket), service_fn(hello), connect).await.into_result()
     /// }
     /// ```
-    pub fn serve<S, C: GracefulConnection>(
+    pub fn serve<I, S, C: GracefulConnection>(
         self,
+        io: I,
         service: S,
-        connect: impl FnOnce(Counted<S>) -> C,
+        connect: impl FnOnce(CountedIo<I>, Counted<S>) -> C,
     ) -> Drive<C> {
         let requests = self.requests.clone();
-        let connection = connect(Counted { service, requests });
+        let io = CountedIo { io, requests };
+        let requests = self.requests.clone();
+        let connection = connect(io, Counted { service, requests });
         Drive {
             connection: Some(connection),
             guard: self,
@@ -203,6 +208,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
             if let Poll::Ready(result) = polled {
                 break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
+            this.guard.requests.end_written();
             let new = || Recheck::new(&this.guard.connections);
             let recheck = this.recheck.get_or_insert_with(new);
             let Poll::Ready(reason) = poll_end(this.guard, this.state, recheck, this.is_busy, cx)

@@ -55,8 +55,8 @@ pub enum Reason {
 ///
 /// let guard = connections.open().unwrap();
 /// let ended = guard
-///     .serve(service_fn(hello), |service| {
-///         http1::Builder::new().serve_connection(TokioIo::new(server), service)
+///     .serve(TokioIo::new(server), service_fn(hello), |io, service| {
+///         http1::Builder::new().serve_connection(io, service)
 ///     })
 ///     .await;
 ///
@@ -101,12 +101,12 @@ impl<E> Ended<E> {
 
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
-    /// These requests were in flight when the connection was cut. The number is 0 if the connection was not
-    /// cut. These requests are not counted:
+    /// These requests were in flight when the connection was cut: they had no response, or the connection had not
+    /// written the whole response to its I/O. The number is 0 if the connection was not cut. These requests are not
+    /// counted:
     ///
     /// * a request with an incomplete head
-    /// * a request whose response has ended, even if hyper's buffers hold the rest of this response, or if
-    ///   another task still reads the body of the request
+    /// * a request whose response is written, even if another task still reads the body of the request
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)
     }

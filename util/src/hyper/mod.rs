@@ -27,8 +27,9 @@
 //!     };
 //!     tokio::spawn(async move {
 //!         let builder = auto::Builder::new(TokioExecutor::new());
-//!         let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
-//!         guard.serve(TowerToHyperService::new(app), connect).await.into_result()
+//!         let connect = |io, service| builder.serve_connection_with_upgrades(io, service);
+//!         let service = TowerToHyperService::new(app);
+//!         guard.serve(TokioIo::new(socket), service, connect).await.into_result()
 //!     });
 //! }
 //! ```
@@ -42,8 +43,9 @@
 //! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
 //! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
 //!
-//! A request is in flight from the end of its head until the body of its response ends. So a connection is
-//! idle in these cases:
+//! A request is in flight from the end of its head until the connection has written the response to its I/O, and has
+//! flushed the I/O. So a connection is not idle while a client slowly reads what hyper has in its buffers. A connection
+//! is idle in these cases:
 //!
 //! * The client sends nothing.
 //! * The client keeps the connection open between two requests.
@@ -69,7 +71,7 @@
 //!
 //! Do not enable `pipeline_flush` of hyper's HTTP/1 builder. With this option, hyper 1.12 loses responses at
 //! a graceful shutdown: if it has read a part of the next request, it discards the responses in its buffer.
-//! [`Ended`] and [`Counts`] do not report the loss, because the requests no longer count as in flight.
+//! [`Ended`] and [`Counts`] do not report the loss, because hyper ends the connection without an error.
 //!
 //! The kernel may have received a request that the server has not read yet, for example because all workers
 //! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
@@ -99,7 +101,6 @@
 //! | send the body of a request | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
 //! | send the body of a request after the end of its response | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | read a response | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
-//! | read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
 //! The tests in `tests/hyper/stages.rs` check this table. If the graceful shutdown starts when a client has
@@ -109,7 +110,9 @@
 //! The connection then ends with an error. This timeout needs a timer, for example a [`WheelTimer`]. The
 //! timeout also limits the time between two requests of HTTP/1. So the timeout should be longer than `idle`.
 //!
-//! To limit the speed of bodies, use the layers of the module `http` or the streams of the module `io`.
+//! Without `max_age`, a client that stops reading a response keeps its connection. The write timeout of the module `io`
+//! ends such a connection sooner. To limit the speed of bodies, use the layers of the module `http` or the streams of
+//! the module `io`.
 //!
 //! # Upgrades
 //!
@@ -118,6 +121,7 @@
 //! * The connection ends with the reason [`Closed`](Reason::Closed).
 //! * The connection no longer counts as open, and it has no limits.
 //! * The handler must limit and close the I/O.
+//! * The I/O of the upgrade is a [`CountedIo`]. A handler that downcasts the I/O must name this type.
 //!
 //! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After hyper has sent
 //! the response to the `CONNECT` request, the request is no longer in flight. So a connection that has only
@@ -127,9 +131,10 @@
 //! # Cost
 //!
 //! Each connection has one sleep, which waits for the earliest instant at which the connection may reach a limit.
-//! A request does not touch this sleep. It adds 1 to a count of its connection when it begins, and subtracts 1
-//! when it ends. The last request in flight also reads the clock when it ends. Each poll of the connection asks
-//! the sleep, under the lock of a shard.
+//! A request does not touch this sleep. It allocates 24 bytes, and takes a lock of its connection when it begins and when
+//! hyper has taken its response. The last request in flight then also reads the clock. Each write, each flush and each
+//! poll of the connection takes this lock too, and each poll asks the sleep, under the lock of a shard. Each frame of a
+//! response counts a reference to the request.
 //!
 //! A higher [pressure](Connections::set_pressure) and a [shutdown](Connections::shutdown) wake every connection, in
 //! parts. All limits together take about 300 bytes of memory for each connection.
@@ -171,6 +176,7 @@
 //! ```
 
 mod connections;
+mod counted_io;
 mod drive;
 mod ended;
 mod event_polls;
@@ -182,9 +188,10 @@ mod server_limits;
 mod timer;
 
 pub use connections::{ConnectionGuard, Connections, OpenError};
+pub use counted_io::CountedIo;
 pub use drive::Drive;
 pub use ended::{Counts, Ended, Reason};
-pub use requests::{Counted, CountedBody, CountedFuture};
+pub use requests::{Counted, CountedBody, CountedData, CountedFuture};
 #[cfg(feature = "serve")]
 pub use serve::{Listener, Serve, ServeError, serve};
 pub use server_limits::Limits;

@@ -1,14 +1,24 @@
 //! Counts the requests in flight of a connection, and stores when the last request ended.
 //!
-//! Each request has a guard, and is in flight until its guard is dropped. At first, the service's future owns the
-//! guard. Later, the body of the response owns the guard. So the count stays correct if the future or the body is
-//! dropped, and if the service panics. The tests are in `tests/hyper/requests.rs`.
+//! A request is in flight until the connection has written its response. hyper does not tell when this happens, so it
+//! follows from two events, in this order:
+//!
+//! 1. hyper has *taken* the response: the last share of the request's guard is dropped. At first, the service's future
+//!    owns the guard. Later, the body of the response and each frame of data share it. HTTP/2 holds a frame until the
+//!    window of its stream allows to write it. HTTP/1 may copy a frame at once.
+//! 2. The connection has flushed its I/O afterwards, and has written nothing more in the same poll: see
+//!    [`CountedIo`](super::CountedIo). So no byte that hyper has copied waits for the client.
+//!
+//! So the count stays correct if the future, the body or a frame is dropped, and if the service panics. The tests are in
+//! `tests/hyper/requests.rs` and `tests/hyper/counted_io.rs`.
 //!
 //! Each connection has a count and a lock of its own, so that the requests of different connections never write to
-//! the same memory. If no other request is in flight when a request ends, the request also reads the clock.
+//! the same memory. If hyper has taken all other responses when it takes a response, the request also reads the clock.
 
 use std::{
     future::Future,
+    io::IoSlice,
+    mem,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, ready},
@@ -16,7 +26,7 @@ use std::{
 
 use ::hyper::{
     Response,
-    body::{Body, Frame, SizeHint},
+    body::{Body, Buf, Bytes, Frame, SizeHint},
     service::Service,
 };
 use pin_project_lite::pin_project;
@@ -24,13 +34,33 @@ use tokio::time::Instant;
 
 use crate::limit::lock;
 
-/// The number of requests in flight of one connection, and the instant at which it last became 0.
+/// The requests in flight of one connection, and the instant at which the last request ended.
 #[derive(Debug)]
-pub(super) struct Requests(Mutex<(usize, Instant)>);
+pub(super) struct Requests(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// The number of requests in flight.
+    count: usize,
+    /// How many of them have a response that hyper has taken.
+    taken: usize,
+    /// The instant at which `taken` last became `count`, or at which a blocked connection then wrote the rest.
+    ended: Instant,
+    /// Whether the I/O was flushed after its last write, and after hyper has taken the last response.
+    is_flushed: bool,
+    /// Whether the I/O could not accept all bytes since it was last flushed.
+    is_blocked: bool,
+}
 
 impl Requests {
     pub(super) fn new(opened: Instant) -> Self {
-        Self(Mutex::new((0, opened)))
+        Self(Mutex::new(State {
+            count: 0,
+            taken: 0,
+            ended: opened,
+            is_flushed: true,
+            is_blocked: false,
+        }))
     }
 
     /// Returns whether a request is in flight.
@@ -40,28 +70,57 @@ impl Requests {
 
     /// Returns how many requests are in flight, and when the last request ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
-        *lock(&self.0)
+        let state = lock(&self.0);
+        (state.count, state.ended)
+    }
+
+    /// Ends the requests whose responses are written. The connection was polled, and waits.
+    ///
+    /// Within the poll, HTTP/2 may flush its I/O and then write the next frame.
+    pub(super) fn end_written(&self) {
+        let state = &mut *lock(&self.0);
+        if state.is_flushed {
+            state.count -= state.taken;
+            state.taken = 0;
+        }
+    }
+
+    /// Records the result of a write.
+    pub(super) fn wrote(&self, is_pending: bool) {
+        let mut state = lock(&self.0);
+        state.is_flushed = false;
+        state.is_blocked |= is_pending;
+    }
+
+    /// Records that the I/O was flushed.
+    pub(super) fn flushed(&self) {
+        let state = &mut *lock(&self.0);
+        state.is_flushed = true;
+        if mem::take(&mut state.is_blocked) && state.taken > 0 {
+            state.ended = Instant::now();
+        }
     }
 }
 
-/// A guard that counts a request until it is dropped.
+/// A guard of a request. When it is dropped, hyper has taken the response.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Requests>);
 
 impl InFlight {
     /// Adds a request to the count and returns its guard.
-    pub(super) fn begin(requests: &Arc<Requests>) -> Self {
-        lock(&requests.0).0 += 1;
-        Self(requests.clone())
+    pub(super) fn begin(requests: &Arc<Requests>) -> Arc<Self> {
+        lock(&requests.0).count += 1;
+        Arc::new(Self(requests.clone()))
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let (count, ended) = &mut *lock(&self.0.0);
-        *count -= 1;
-        if *count == 0 {
-            *ended = Instant::now();
+        let state = &mut *lock(&self.0.0);
+        state.taken += 1;
+        state.is_flushed = false;
+        if state.taken == state.count {
+            state.ended = Instant::now();
         }
     }
 }
@@ -104,7 +163,7 @@ pin_project! {
         #[pin]
         future: F,
         // Holds the guard until the response is ready.
-        in_flight: Option<InFlight>,
+        in_flight: Option<Arc<InFlight>>,
     }
 }
 
@@ -125,31 +184,38 @@ where
 pin_project! {
     /// The body of a response from a [`Counted`] service.
     ///
-    /// The request is in flight until this body has ended or is dropped.
+    /// The request is in flight until this body has ended or is dropped, and until all frames are written.
     #[derive(Debug)]
     #[must_use = "the request ends when its body is dropped"]
     pub struct CountedBody<B> {
         #[pin]
         body: B,
-        // Holds the guard until the body has ended.
-        in_flight: Option<InFlight>,
+        // Holds a share of the guard until the body has ended.
+        in_flight: Option<Arc<InFlight>>,
     }
 }
 
 impl<B: Body> Body for CountedBody<B> {
-    type Data = B::Data;
+    type Data = CountedData<B::Data>;
     type Error = B::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
         let this = self.project();
         let frame = ready!(this.body.poll_frame(cx));
         if !matches!(frame, Some(Ok(_))) {
             *this.in_flight = None;
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| {
+                frame.map_data(|data| CountedData {
+                    data,
+                    _in_flight: this.in_flight.clone(),
+                })
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -158,6 +224,38 @@ impl<B: Body> Body for CountedBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// A frame of data of a [`CountedBody`].
+///
+/// The request is in flight until its frames are written or dropped.
+#[derive(Debug)]
+pub struct CountedData<D> {
+    data: D,
+    /// Holds a share of the guard until hyper has written or copied the data.
+    _in_flight: Option<Arc<InFlight>>,
+}
+
+impl<D: Buf> Buf for CountedData<D> {
+    fn remaining(&self) -> usize {
+        self.data.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.data.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.data.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.data.advance(count);
+    }
+
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        self.data.copy_to_bytes(length)
     }
 }
 
@@ -173,13 +271,54 @@ mod tests {
         let requests = Arc::new(Requests::new(opened));
         let second = Duration::from_secs(1);
         assert_eq!(requests.in_flight(), (0, opened));
+        let end = |guard| {
+            drop(guard);
+            requests.flushed();
+            requests.end_written();
+        };
         let first = InFlight::begin(&requests);
         tokio::time::advance(second).await;
         let other = InFlight::begin(&requests);
-        drop(first);
+        end(first);
         assert_eq!(requests.in_flight(), (1, opened));
         tokio::time::advance(second).await;
-        drop(other);
+        end(other);
         assert_eq!(requests.in_flight(), (0, opened + 2 * second));
+    }
+
+    /// A task drops the last frame, and the connection, which has nothing to write, is polled later.
+    #[tokio::test(start_paused = true)]
+    async fn a_late_poll_moves_no_end() {
+        let opened = Instant::now();
+        let requests = Arc::new(Requests::new(opened));
+        let second = Duration::from_secs(1);
+        let request = InFlight::begin(&requests);
+        tokio::time::advance(second).await;
+        drop(request);
+        requests.end_written();
+        assert_eq!(requests.in_flight(), (1, opened + second));
+        tokio::time::advance(second).await;
+        requests.flushed();
+        requests.end_written();
+        assert_eq!(requests.in_flight(), (0, opened + second));
+    }
+
+    /// A flush ends no request if more bytes wait after it, in the same poll.
+    #[tokio::test(start_paused = true)]
+    async fn a_blocked_connection_is_busy() {
+        let opened = Instant::now();
+        let requests = Arc::new(Requests::new(opened));
+        let second = Duration::from_secs(1);
+        drop(InFlight::begin(&requests));
+        requests.wrote(false);
+        requests.flushed();
+        requests.wrote(true);
+        requests.end_written();
+        assert_eq!(requests.in_flight(), (1, opened));
+        tokio::time::advance(second).await;
+        requests.wrote(false);
+        requests.flushed();
+        requests.end_written();
+        assert_eq!(requests.in_flight(), (0, opened + second));
     }
 }

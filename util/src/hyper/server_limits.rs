@@ -63,7 +63,11 @@ impl Limits {
         /// connection opens. A request ends in these cases:
         ///
         /// * The service fails.
-        /// * The body of the response ends or is dropped.
+        /// * The connection has written the response, and has flushed its I/O.
+        /// * The body of the response is dropped before its end.
+        ///
+        /// If the client stops reading a response, the connection is not idle: see [slow
+        /// clients](super#slow-clients).
         ///
         /// # Examples
         ///

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::task::yield_now;
 use tokio_stream::adapters::Fuse;
 
-use crate::limit::{Starved, poll_limit};
+use crate::limit::{Starved, has_budget_remaining, poll_limit};
 use tokio_wheel::{Sleep, Timer};
 
 /// The number of items that one poll takes at most. Then other tasks run, because an inner stream may always be ready.
@@ -92,15 +92,19 @@ impl<S: Stream> Stream for Debounce<S> {
             *this.latest = item;
             items += 1;
             if items == MAX_ITEMS {
-                // The worker polls this task again after it has checked its I/O.
-                let _: Poll<()> = pin!(yield_now()).poll(cx);
                 break;
             }
         }
         if items > 0 {
             Pin::new(&mut *this.pause).reset_after(*this.duration);
+            // An inner stream without budget is pending although it has items. Only the next poll tells whether it pauses.
+            if items == MAX_ITEMS || !has_budget_remaining() {
+                // The worker polls this task again after it has checked its I/O.
+                let _: Poll<()> = pin!(yield_now()).poll(cx);
+                return Poll::Pending;
+            }
         }
-        if this.latest.is_none() || items == MAX_ITEMS {
+        if this.latest.is_none() {
             return Poll::Pending;
         }
         let elapsed = poll_limit(this.pause, had_budget, cx);

@@ -294,7 +294,7 @@ pub trait StreamExt: Stream + Sized {
     ///
     /// The time of an item starts when a poll of this stream receives the item. An item that is ready at a poll replaces
     /// the latest item, even if the time has elapsed. So a late poll yields no item for which a newer item is ready. An
-    /// inner stream whose pauses are all shorter than `duration` yields only its last item.
+    /// inner stream that is always ready, or whose pauses are all shorter than `duration`, yields only its last item.
     ///
     /// # Cancel safety
     ///

@@ -443,10 +443,10 @@ fn hyper_discards_responses_with_pipeline_flush() {
             });
             let (mut client, io) = duplex(1_024);
             let guard = connections.open().unwrap();
-            let end = tokio::spawn(guard.serve(service, |service| {
+            let end = tokio::spawn(guard.serve(TokioIo::new(io), service, |io, service| {
                 http1::Builder::new()
                     .pipeline_flush(is_enabled)
-                    .serve_connection(TokioIo::new(io), service)
+                    .serve_connection(io, service)
             }));
             let requests = b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n";
             client.write_all(requests).await.unwrap();

@@ -275,8 +275,8 @@ fn a_handler_lets_other_tasks_run_when_its_connection_shuts_down() {
         });
         let (mut client, server) = duplex(1_024);
         let guard = connections.open().unwrap();
-        let end = tokio::spawn(guard.serve(handler, |service| {
-            http1::Builder::new().serve_connection(TokioIo::new(server), service)
+        let end = tokio::spawn(guard.serve(TokioIo::new(server), handler, |io, service| {
+            http1::Builder::new().serve_connection(io, service)
         }));
         client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         settle().await;

@@ -11,6 +11,7 @@ mod support;
 mod server;
 
 mod connections;
+mod counted_io;
 mod drive;
 mod event_polls;
 mod recheck;

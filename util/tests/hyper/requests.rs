@@ -1,11 +1,11 @@
 //! Tests the counts of requests in flight and of connections, for every way in which they end.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, io::IoSlice};
 
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::{
     Request, Response,
-    body::{Body as _, Bytes},
+    body::{Body as _, Buf as _, Bytes},
     server::conn::http1,
     service::{Service as _, service_fn},
 };
@@ -109,7 +109,8 @@ fn a_body_that_is_not_asked_for_is_not_in_flight() {
     });
 }
 
-/// Every clone of a service counts the requests of its connection. A body counts until it is dropped.
+/// Every clone of a service counts the requests of its connection. A response is taken when its body
+/// and all of its frames are dropped.
 #[test]
 fn what_the_service_returns_counts_until_it_is_dropped() {
     paused().block_on(async {
@@ -120,37 +121,44 @@ fn what_the_service_returns_counts_until_it_is_dropped() {
         });
         let (_client, io) = duplex(64);
         let mut service = None;
-        let drive = guard.serve(four, |counted| {
+        let drive = guard.serve(TokioIo::new(io), four, |io, counted| {
             service = Some(counted.clone());
             let never = service_fn(async |_| Ok::<_, Infallible>(Response::new(String::new())));
-            http1::Builder::new().serve_connection(TokioIo::new(io), never)
+            http1::Builder::new().serve_connection(io, never)
         });
         let service = service.unwrap();
-        let in_flight = |count: usize| {
+        let in_flight = |count: usize, taken: usize| {
             let text = format!("{drive:?}");
-            assert!(text.contains(&format!("data: ({count}, ")), "{text}");
+            let expected = format!("count: {count}, taken: {taken}, ");
+            assert!(text.contains(&expected), "{text}");
         };
         let request = || Request::new(Empty::<Bytes>::new());
-        in_flight(0);
+        in_flight(0, 0);
         let unpolled = service.call(request());
         let polled = service.clone().call(request());
-        in_flight(2);
+        in_flight(2, 0);
         drop(unpolled);
-        in_flight(1);
+        in_flight(2, 1);
         let mut body = polled.await.unwrap().into_body();
         let about = (body.size_hint().exact(), body.is_end_stream());
         assert_eq!(about, (Some(4), false));
-        let data = body.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!(data, Bytes::from_static(b"four"));
-        in_flight(1);
+        let mut data = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert!(body.is_end_stream());
         assert!(body.frame().await.is_none());
-        in_flight(0);
         drop(body);
+        assert_eq!((data.remaining(), data.chunk()), (4, &b"four"[..]));
+        let mut slices = [IoSlice::new(&[])];
+        assert_eq!(data.chunks_vectored(&mut slices), 1);
+        assert_eq!(&*slices[0], b"four");
+        data.advance(1);
+        assert_eq!(data.copy_to_bytes(3), Bytes::from_static(b"our"));
+        in_flight(2, 1);
+        drop(data);
+        in_flight(2, 2);
         let body = service.call(request()).await.unwrap();
-        in_flight(1);
+        in_flight(3, 2);
         drop(body);
-        in_flight(0);
+        in_flight(3, 3);
     });
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
-    Request, Response,
+    Method, Request, Response,
     body::{Body, Bytes, Frame, Incoming},
     client,
     server::conn::{http1, http2},
@@ -167,20 +167,20 @@ pub(crate) async fn serve(
     http2.max_send_buf_size(1_024);
     match protocol {
         Http1 => {
-            let connect = |service| http1::Builder::new().serve_connection(io, service);
-            end(guard.serve(service, connect).await, protocol, opened)
+            let connect = |io, service| http1::Builder::new().serve_connection(io, service);
+            end(guard.serve(io, service, connect).await, protocol, opened)
         }
         Http2 => {
-            let connect = |service| http2.serve_connection(io, service);
-            end(guard.serve(service, connect).await, protocol, opened)
+            let connect = |io, service| http2.serve_connection(io, service);
+            end(guard.serve(io, service, connect).await, protocol, opened)
         }
         Auto1 | Auto2 => {
-            let connect = |service| auto.serve_connection(io, service);
-            end(guard.serve(service, connect).await, protocol, opened)
+            let connect = |io, service| auto.serve_connection(io, service);
+            end(guard.serve(io, service, connect).await, protocol, opened)
         }
         Auto1Upgrades | Auto2Upgrades => {
-            let connect = |service| auto.serve_connection_with_upgrades(io, service);
-            end(guard.serve(service, connect).await, protocol, opened)
+            let connect = |io, service| auto.serve_connection_with_upgrades(io, service);
+            end(guard.serve(io, service, connect).await, protocol, opened)
         }
     }
 }
@@ -340,12 +340,20 @@ impl Client {
 
     /// Sends a request and returns the head of the response.
     pub(crate) async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
+        self.ask_with(Method::GET, path).await
+    }
+
+    pub(crate) async fn ask_with(
+        &mut self,
+        method: Method,
+        path: &str,
+    ) -> hyper::Result<Response<Incoming>> {
         let uri = match self {
             Self::One(_) => path.to_owned(),
             Self::Two(_) => format!("http://test{path}"),
         };
-        let request = Request::get(uri).header("host", "test");
-        let request = request.body(Empty::new()).unwrap();
+        let request = Request::builder().method(method).uri(uri);
+        let request = request.header("host", "test").body(Empty::new()).unwrap();
         match self {
             Self::One(client) => {
                 client.ready().await?;

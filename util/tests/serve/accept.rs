@@ -104,3 +104,38 @@ fn endless_errors_neither_spin_nor_keep_others_from_running() {
         assert!((1..=200).contains(&calls.load(Relaxed)), "{calls:?}");
     });
 }
+
+/// A listener that always has a client, and counts them.
+struct Crowd(Arc<AtomicUsize>);
+
+impl Listener for Crowd {
+    type Io = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<DuplexStream> {
+        if self.0.fetch_add(1, Relaxed) >= 100_000 {
+            std::future::pending().await
+        }
+        Ok(tokio::io::duplex(1).0)
+    }
+}
+
+/// While clients wait, other tasks run.
+#[test]
+fn a_crowd_of_clients_lets_other_tasks_run() {
+    paused().block_on(async {
+        let accepted = Arc::<AtomicUsize>::default();
+        let server = serve(
+            Crowd(accepted.clone()),
+            app(),
+            &Connections::new(Limits::new()),
+        );
+        let server = tokio::spawn(server.into_future());
+        for turn in 1..=10 {
+            tokio::task::yield_now().await;
+            let accepted = accepted.load(Relaxed);
+            assert!(accepted > 0, "turn {turn}");
+            assert!(accepted <= 1_000 * turn, "turn {turn}: {accepted}");
+        }
+        server.abort();
+    });
+}

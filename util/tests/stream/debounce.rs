@@ -1,11 +1,11 @@
 //! Tests `Debounce`.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use proptest::prelude::*;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::{sync::mpsc::unbounded_channel, task::coop::poll_proceed};
 use tokio_test::{assert_pending, assert_ready_eq, task};
-use tokio_wheel::{Instant, advance, sleep_until};
+use tokio_wheel::{Duration, Instant, advance, sleep_until};
 use tokio_wheel_util::stream::StreamExt;
 
 use crate::{
@@ -92,4 +92,30 @@ async fn a_stream_that_never_rests_lets_others_run() {
     let items = FromFn(|_: &mut Context<'_>| Poll::Ready(items.next()));
     assert_eq!(next(&mut items.debounce(ms(10))).await, Some(99_999));
     assert!(others.is_finished());
+}
+
+/// Such a stream never pauses, even if it waits for the task's budget, and if the time elapses within a poll.
+#[tokio::test]
+async fn a_stream_that_never_rests_yields_only_its_last_item() {
+    let mut items = 0..10_000;
+    let items = FromFn(|cx: &mut Context<'_>| {
+        ready!(poll_proceed(cx)).made_progress();
+        Poll::Ready(items.next())
+    });
+    let mut latest = items.debounce(Duration::ZERO);
+    assert_eq!(next(&mut latest).await, Some(9_999));
+    assert_eq!(next(&mut latest).await, None);
+}
+
+/// Without a pause, an item comes as soon as the inner stream is pending.
+#[tokio::test(start_paused = true)]
+async fn a_pause_of_zero_ends_at_once() {
+    let start = Instant::now();
+    let (sender, receiver) = unbounded_channel();
+    let mut latest = Received(receiver).debounce(Duration::ZERO);
+    for item in 0..3 {
+        sender.send(item).unwrap();
+        assert_eq!(next(&mut latest).await, Some(item));
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }

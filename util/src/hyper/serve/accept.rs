@@ -85,6 +85,8 @@ pub(super) async fn accept<L: Listener>(
     report: &Report,
 ) -> (L::Io, ConnectionGuard) {
     loop {
+        // The listener may always be ready, and need not use the budget.
+        consume_budget().await;
         match listener.accept().await {
             Ok(io) => return (io, open(connections).await),
             Err(error) => {
@@ -95,9 +97,7 @@ pub(super) async fn accept<L: Listener>(
                         | ErrorKind::ConnectionReset
                 );
                 report(ServeError::Accept(error));
-                if is_of_client {
-                    consume_budget().await;
-                } else {
+                if !is_of_client {
                     sleep(PAUSE).await;
                 }
             }

@@ -35,7 +35,7 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// | [`Limits::grace`](super::Limits::grace), 30 s by default | a connection whose graceful shutdown takes too long |
 ///
 /// A server should set `idle` and `max_age`. Otherwise, clients that vanished without a trace keep their connections
-/// open. The layers of the module `http` limit the requests.
+/// open, and so do clients that stop reading a response. The layers of the module `http` limit the requests.
 ///
 /// If [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client
 /// and then no other. This client and the clients in the kernel's queue wait until a connection ends.

@@ -122,8 +122,8 @@ where
             service.call(request)
         }
     });
-    let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(io), service);
-    let mut drive = pin!(guard.serve(service, connect));
+    let connect = |io, service| builder.serve_connection_with_upgrades(io, service);
+    let mut drive = pin!(guard.serve(TokioIo::new(io), service, connect));
     let ended = match timeout(*header_timeout, drive.as_mut()).await {
         Ok(ended) => ended,
         Err(_) if was_asked.load(Relaxed) => drive.await,

@@ -1,0 +1,355 @@
+//! Tests that a request is in flight until the connection has written its response, with each kind of body.
+
+use std::{
+    convert::Infallible,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http_body_util::{BodyExt as _, Empty, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{
+    HeaderMap, Method, Request, Response,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex},
+    task::JoinHandle,
+};
+use tokio_wheel::{Duration, Instant, Sleep, sleep};
+use tokio_wheel_util::hyper::{Connections, Ended, Limits, Reason};
+
+use crate::{
+    server::{Client, End, Protocol, Server, cut, each, each_that, quiet},
+    support::{ms, secs},
+};
+
+fn limits() -> Limits {
+    Limits::new()
+        .idle(secs(10))
+        .max_age(secs(200))
+        .jitter(0.0)
+        .grace(secs(5))
+}
+
+/// An I/O without vectored writes. hyper's HTTP/1 then copies each frame into its own buffer.
+struct Flat<I>(I);
+
+impl<I: AsyncRead + Unpin> AsyncRead for Flat<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Flat<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Returns whether hyper itself serves the protocol.
+fn is_plain(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Http1 | Protocol::Http2)
+}
+
+/// Runs a test once for each protocol, with vectored writes, and then without.
+fn each_io(body: impl AsyncFn(Protocol, bool)) {
+    each(async |protocol| body(protocol, true).await);
+    each_that(is_plain, async |protocol| body(protocol, false).await);
+}
+
+async fn connect(server: &Server, is_vectored: bool) -> (Client, JoinHandle<End>) {
+    let (client, io) = duplex(65_536);
+    let end = if is_vectored {
+        server.serve(io)
+    } else {
+        server.serve(Flat(io))
+    };
+    (Client::new(server.protocol, client).await, end)
+}
+
+/// The client reads for longer than all limits allow an idle connection. Afterwards the connection is idle.
+#[test]
+fn an_answer_in_one_frame_is_in_flight_while_a_client_reads_it() {
+    each_io(async |protocol, is_vectored| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = connect(&server, is_vectored).await;
+        let began = Instant::now();
+        let mut body = client.ask("/large").await.unwrap().into_body();
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            length += frame.unwrap().into_data().unwrap().len();
+            sleep(ms(200)).await;
+        }
+        assert_eq!(length, 8 << 20);
+        let read = began.elapsed();
+        assert!(read > secs(20), "{read:?}");
+        let end = end.await.unwrap();
+        assert_eq!(end, quiet(Reason::Idle, end.age));
+        assert!(
+            end.age > secs(20) && end.age <= read + secs(10),
+            "{end:?}, {read:?}"
+        );
+    });
+}
+
+/// The maximum age and its grace end such a connection, and the shutdown too. Both count the request as lost.
+#[test]
+fn an_answer_in_one_frame_is_lost_if_the_client_stops_reading() {
+    each_io(async |protocol, is_vectored| {
+        for (reason, age) in [(Reason::MaxAge, secs(205)), (Reason::Shutdown, secs(55))] {
+            let server = Server::new(protocol, limits().min_idle(secs(1)));
+            let (mut client, end) = connect(&server, is_vectored).await;
+            let mut body = client.ask("/large").await.unwrap().into_body();
+            body.frame().await.unwrap().unwrap();
+            sleep(secs(20)).await;
+            server.connections.set_pressure(1.0);
+            sleep(secs(30)).await;
+            assert!(!end.is_finished());
+            if reason == Reason::Shutdown {
+                server.connections.shutdown().await;
+            }
+            assert_eq!(end.await.unwrap(), cut(reason, 1, age));
+            assert!(body.collect().await.is_err());
+            let counts = server.connections.counts();
+            assert_eq!((counts.ended(reason), counts.cut()), (1, 1));
+        }
+    });
+}
+
+/// The client reads the last byte of each response after the other limits would have ended an idle connection.
+#[test]
+fn the_last_byte_of_a_short_answer_counts() {
+    for is_vectored in [true, false] {
+        each_that(Protocol::is_http1, async |protocol| {
+            let server = Server::new(protocol, limits());
+            let (mut client, io) = duplex(16);
+            let end = if is_vectored {
+                server.serve(io)
+            } else {
+                server.serve(Flat(io))
+            };
+            // The head of the response does not fit into the stream.
+            let request = b"GET /none HTTP/1.1\r\n\r\n";
+            client.write_all(request).await.unwrap();
+            sleep(secs(30)).await;
+            assert!(!end.is_finished());
+            let mut answer = [0; 2_048];
+            let mut length = 0;
+            while !answer[..length].ends_with(b"\r\n\r\n") {
+                let read = client.read(&mut answer[length..]).await.unwrap();
+                assert!(read > 0, "{length}");
+                length += read;
+            }
+            assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(40)));
+        });
+    }
+}
+
+/// Only the response that the client has not read is lost.
+#[test]
+fn each_stream_counts_its_own_frames() {
+    each_that(Protocol::is_http2, async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.client().await;
+        let unread = client.ask("/large").await.unwrap();
+        for path in ["/none", "/after/0", "/frames/3/100"] {
+            client.another().get(path).await.unwrap();
+        }
+        let mut reset = client.another().ask("/large").await.unwrap().into_body();
+        reset.frame().await.unwrap().unwrap();
+        drop(reset);
+        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(205)));
+        drop(unread);
+    });
+}
+
+/// A client that reads slowly and never stops gets everything. The endless response of another stream hides no end.
+#[test]
+fn a_stream_ends_though_another_one_never_pauses() {
+    each_that(Protocol::is_http2, async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.client().await;
+        let mut endless = client.another().ask("/endless").await.unwrap().into_body();
+        let reading = tokio::spawn(async move {
+            while let Some(Ok(_)) = endless.frame().await {
+                sleep(ms(10)).await;
+            }
+        });
+        for path in ["/none", "/after/0", "/large", "/frames/3/100"] {
+            client.get(path).await.unwrap();
+        }
+        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(205)));
+        reading.await.unwrap();
+    });
+}
+
+/// hyper reads the second request after it has written the first response. So only the first request is lost.
+#[test]
+fn pipelined_requests_are_in_flight_until_their_answers_are_written() {
+    each_that(Protocol::is_http1, async |protocol| {
+        for reads in [true, false] {
+            let server = Server::new(protocol, limits());
+            let (mut client, end) = server.connect();
+            let requests = "GET /large HTTP/1.1\r\n\r\n".repeat(3);
+            client.write_all(requests.as_bytes()).await.unwrap();
+            let mut length = 0;
+            while reads && length < 3 * (8 << 20) {
+                let read = client.read(&mut [0; 65_536]).await.unwrap();
+                assert!(read > 0, "{length}");
+                length += read;
+                sleep(ms(100)).await;
+            }
+            let end = end.await.unwrap();
+            if reads {
+                assert_eq!(end, quiet(Reason::Idle, end.age));
+                assert!(end.age > secs(40), "{end:?}");
+            } else {
+                assert_eq!(end, cut(Reason::MaxAge, 1, secs(205)));
+            }
+        }
+    });
+}
+
+type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
+
+fn streamed(frames: Vec<io::Result<Frame<Bytes>>>) -> AnyBody {
+    UnsyncBoxBody::new(StreamBody::new(tokio_stream::iter(frames)))
+}
+
+fn full(length: usize) -> AnyBody {
+    let body = Full::new(Bytes::from(vec![b'x'; length]));
+    UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
+}
+
+/// A body of one byte that ends later. HTTP/1 then has nothing left to write.
+struct Late {
+    is_sent: bool,
+    end: Sleep,
+}
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !std::mem::replace(&mut self.is_sent, true) {
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))));
+        }
+        Pin::new(&mut self.end).poll(cx).map(|()| None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(1)
+    }
+}
+
+/// Returns a body of the kind that `path` names.
+fn body(path: &str) -> AnyBody {
+    let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
+    match path {
+        "/empty" => UnsyncBoxBody::new(Empty::new().map_err(|never| match never {})),
+        "/short" => full(1),
+        "/full" => full(8 << 20),
+        "/empty-frames" => streamed(vec![data(0), data(0)]),
+        "/chunked" => streamed(vec![data(1), data(0), data(8 << 20), data(1)]),
+        "/late" => UnsyncBoxBody::new(Late {
+            is_sent: false,
+            end: sleep(secs(1)),
+        }),
+        "/trailers" => {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            streamed(vec![data(8 << 20), Ok(Frame::trailers(trailers))])
+        }
+        "/error" => streamed(vec![data(10), Err(io::Error::other("the test's own body"))]),
+        _ => panic!("unknown path: {path}"),
+    }
+}
+
+/// After each kind of response, the connection is idle from the instant at which the client has read it.
+#[test]
+fn each_kind_of_body_ends_its_request() {
+    async fn end<E>(drive: impl Future<Output = Ended<E>>) -> (Reason, usize, Duration) {
+        let opened = Instant::now();
+        let ended = drive.await;
+        (ended.reason(), ended.lost(), opened.elapsed())
+    }
+    each_that(is_plain, async |protocol| {
+        for (method, path) in [
+            (Method::GET, "/empty"),
+            (Method::GET, "/short"),
+            (Method::GET, "/full"),
+            (Method::GET, "/empty-frames"),
+            (Method::GET, "/chunked"),
+            (Method::GET, "/trailers"),
+            (Method::GET, "/error"),
+            (Method::HEAD, "/empty"),
+            (Method::HEAD, "/full"),
+            (Method::HEAD, "/chunked"),
+        ] {
+            // With HTTP/2, hyper leaves it to the service to send no body.
+            if protocol.is_http2() && method == Method::HEAD && path != "/empty" {
+                continue;
+            }
+            let service = service_fn(async |request: Request<Incoming>| {
+                Ok::<_, Infallible>(Response::new(body(request.uri().path())))
+            });
+            let guard = Connections::new(limits()).open().unwrap();
+            let (client, server) = duplex(1_024);
+            let io = TokioIo::new(server);
+            let end = if protocol.is_http1() {
+                tokio::spawn(end(guard.serve(io, service, |io, service| {
+                    http1::Builder::new().serve_connection(io, service)
+                })))
+            } else {
+                let builder = http2::Builder::new(TokioExecutor::new());
+                tokio::spawn(end(guard.serve(io, service, |io, service| {
+                    builder.serve_connection(io, service)
+                })))
+            };
+            let mut client = Client::new(protocol, client).await;
+            sleep(secs(5)).await;
+            let answer = client.ask_with(method.clone(), path).await;
+            // The response waits in the buffers.
+            sleep(secs(20)).await;
+            let is_read = match answer {
+                Ok(answer) => answer.into_body().collect().await.is_ok(),
+                Err(_) => false,
+            };
+            assert_eq!(is_read, path != "/error", "{method} {path}");
+            let is_short = path == "/short"
+                || path == "/late"
+                || method == Method::HEAD
+                || path.contains("empty");
+            let expected = match path {
+                "/error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
+                _ if is_short || path == "/error" => (Reason::Idle, 0, secs(15)),
+                _ => (Reason::Idle, 0, secs(35)),
+            };
+            assert_eq!(end.await.unwrap(), expected, "{method} {path}");
+        }
+    });
+}
