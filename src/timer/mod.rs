@@ -86,6 +86,9 @@ struct Handle {
     shared: Arc<Shared>,
     /// The registrar of each shard.
     registrars: Box<[Arc<Registrar>]>,
+    /// The registrar that threads remember which are no workers, if the timer has only one shard. A thread may run one
+    /// current-thread runtime after another, as a simulation does, and would otherwise make a registrar each time.
+    visitors: Option<Arc<Registrar>>,
 }
 
 // A timer stays intact after a panic. User code runs under no lock, and a driver that ends closes its timer.
@@ -122,11 +125,14 @@ impl Timer {
         self.shared().ending.get()
     }
 
-    /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
+    /// Returns a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
-    /// If the thread is a worker, its futures may leave their entries.
+    /// If the thread is a worker, the registrar is new, and its futures may leave their entries.
     fn default_registrar(&self, is_worker: bool) -> Arc<Registrar> {
+        if let (false, Some(visitors)) = (is_worker, &self.handle.visitors) {
+            return visitors.clone();
+        }
         let shard = self.registrar().shard.clone();
         let left = is_worker.then(|| shard.admit()).flatten();
         Arc::new(Registrar::of_thread(
@@ -182,11 +188,22 @@ impl Parts {
         let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);
         let registrars = Registrar::of_all_shards(&shared);
+        let visitors = match &*shared.shards {
+            [shard] => {
+                let registrar = Registrar::of_thread(shared.clone(), shard.clone(), None);
+                Some(Arc::new(registrar))
+            }
+            _ => None,
+        };
         let waker = shared.clone().into();
         shared.parking.open(self.alarm, waker, self.turn);
         let driver = DriverTask(shared.clone());
         let timer = Timer {
-            handle: Arc::new(Handle { shared, registrars }),
+            handle: Arc::new(Handle {
+                shared,
+                registrars,
+                visitors,
+            }),
             may_shut_down: true,
         };
         (timer, driver)

@@ -219,7 +219,9 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
     }
 }
 
-const MANY: usize = 400;
+/// More than a turn wakes, and less than a worker's queue holds. If its queue overflowed, tokio could run the blocking
+/// task out of turn, while the worker's next task is in the place from which no other worker takes a task.
+const MANY: usize = 200;
 
 /// The number of tasks that have run.
 #[derive(Default)]

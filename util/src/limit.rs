@@ -152,7 +152,8 @@ mod tests {
         within_a_task(|cx| {
             use_up(cx);
             let mut starved = Starved::new();
-            let mut elapsed = pin!(tokio_wheel::sleep(Duration::ZERO));
+            let long_ago = tokio_wheel::Instant::now() - Duration::from_secs(1);
+            let mut elapsed = pin!(tokio_wheel::sleep_until(long_ago));
             for _ in 0..3 {
                 for is_ready in [false, true] {
                     let had_budget = starved.had_budget();

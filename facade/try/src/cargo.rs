@@ -1,19 +1,22 @@
 //! Calls cargo as the command of the user does: with its toolchain, in its workspace, and offline if it is.
 
 use std::{
-    env,
+    env, fs,
     path::PathBuf,
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Metadata, MetadataCommand};
+use toml_edit::{ArrayOfTables, DocumentMut};
 
 pub(crate) struct Cargo {
     /// A toolchain of rustup, such as `+nightly`.
     toolchain: Option<String>,
     /// The command without its toolchain.
-    pub(crate) words: Vec<String>,
+    words: Vec<String>,
+    /// How many words stand before the last option `--config`.
+    before_config: usize,
     /// Options of all calls.
     options: Vec<String>,
     /// Options that say what the command builds, and whether Cargo.lock must suffice.
@@ -28,7 +31,10 @@ impl Cargo {
         let has_toolchain = words.first().is_some_and(|word| word.starts_with('+'));
         let toolchain = has_toolchain.then(|| words.remove(0));
         let (mut options, mut selection, mut manifest) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rest = words.iter().take_while(|word| *word != "--");
+        let own = &words[..own(&words)];
+        let is_config = |word: &String| word.split('=').next() == Some("--config");
+        let before_config = own.iter().rposition(is_config).unwrap_or(0);
+        let mut rest = own.iter();
         while let Some(word) = rest.next() {
             let list = match word.split('=').next().unwrap_or_default() {
                 "--config" | "--offline" => &mut options,
@@ -55,6 +61,7 @@ impl Cargo {
         let mut cargo = Self {
             toolchain,
             words,
+            before_config,
             options,
             selection,
             manifest: PathBuf::new(),
@@ -66,7 +73,7 @@ impl Cargo {
     }
 
     /// Returns a call of the cargo that called this process.
-    pub(crate) fn command(&self) -> Command {
+    fn command(&self) -> Command {
         // Only the `cargo` of rustup knows toolchains.
         let called = env::var_os("CARGO").filter(|_| self.toolchain.is_none());
         let mut cargo = Command::new(called.unwrap_or_else(|| "cargo".into()));
@@ -88,16 +95,48 @@ impl Cargo {
         Ok(MetadataCommand::parse(output(&mut metadata)?)?)
     }
 
+    /// Returns the command of the user with one more option `--config`, which cargo would ignore before a subcommand that
+    /// has such options after it.
+    pub(crate) fn user_command(&self, config: &[String]) -> Command {
+        let mut cargo = self.command();
+        let (before, after) = self.words.split_at(self.before_config);
+        cargo.args(before).args(config).args(after);
+        cargo
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.manifest.with_file_name("Cargo.lock")
     }
 
-    /// Selects versions of packages in Cargo.lock, with a command from [`command`](Self::command).
-    pub(crate) fn update(&self, mut command: Command, packages: &[String]) -> Result<()> {
-        command.args(["update", "--quiet", "--manifest-path"]);
-        command.arg(&self.manifest).args(&self.options);
-        output(command.args(packages)).map(drop)
+    /// Returns the packages of Cargo.lock.
+    pub(crate) fn locked(&self) -> Result<ArrayOfTables> {
+        let mut lock: DocumentMut = fs::read_to_string(self.lock())?.parse()?;
+        let packages = lock.remove("package");
+        let packages = packages.and_then(|packages| packages.into_array_of_tables().ok());
+        packages.context("Cargo.lock has no packages")
     }
+
+    /// Selects versions of packages in Cargo.lock.
+    pub(crate) fn update(&self, config: &[String], packages: &[String]) -> Result<()> {
+        let mut update = self.command();
+        update.args(config).args(&self.options);
+        update.args(["update", "--quiet", "--manifest-path"]);
+        output(update.arg(&self.manifest).args(packages)).map(drop)
+    }
+}
+
+/// Returns how many words of a command are cargo's own. The arguments of a program follow `--`, or `run` and its options.
+fn own(words: &[String]) -> usize {
+    let flags = "-q -r -v --quiet --release --verbose --frozen --locked --offline --all-features --no-default-features";
+    let run = words.iter().position(|word| word == "run" || word == "r");
+    let run = run.unwrap_or(words.len());
+    let is_argument = |&place: &usize| {
+        let [before, word] = [&words[place - 1], &words[place]];
+        let is_flag = flags.split(' ').any(|flag| flag == before) || before.contains('=');
+        word == "--"
+            || place > run && !word.starts_with('-') && (is_flag || !before.starts_with('-'))
+    };
+    (1..words.len()).find(is_argument).unwrap_or(words.len())
 }
 
 /// Runs a command, and returns what it prints.

@@ -91,7 +91,12 @@ impl Compare {
         }
         let mut programs = Vec::new();
         for side in &sides {
-            programs.push(patch.on(*side, |cargo| self.build(cargo))?);
+            let program = patch.on(*side, |cargo| self.build(cargo))?;
+            ensure!(
+                !programs.contains(&program),
+                "all sides build the same file {program:?}: remove `--target-dir` from the command that builds"
+            );
+            programs.push(program);
         }
         let mut runs = vec![Vec::new(); sides.len()];
         let mut shares = Vec::new();
@@ -194,7 +199,11 @@ impl Compare {
         let output = fs::read(output)?;
         io::stdout().write_all(&output)?;
         ensure!(status.success(), "the command failed: {status}");
-        figures.extend(printed(&String::from_utf8_lossy(&output)));
+        for (name, number) in printed(&String::from_utf8_lossy(&output)) {
+            // A load test may print its progress.
+            figures.retain(|(earlier, _)| *earlier != name);
+            figures.push((name, number));
+        }
         Ok(figures)
     }
 }

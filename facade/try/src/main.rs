@@ -9,9 +9,11 @@ mod patch;
 mod perf;
 mod table;
 
+#[cfg(unix)]
+use std::os::unix::process::ExitStatusExt;
 use std::{env, fs, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use cargo::Cargo;
@@ -88,24 +90,21 @@ fn main() -> Result<ExitCode> {
 
 impl OnWheel {
     fn run(self, cargo: Cargo) -> Result<ExitCode> {
-        let lock = fs::read_to_string(cargo.lock()).unwrap_or_default();
-        ensure!(
-            !patch::has_wheel(&lock),
-            "Cargo.lock has tokio-wheel already.\n\
-             If the program uses it, remove it from Cargo.toml first.\n\
-             If another `cargo on-wheel` runs here, wait until it ends.\n\
-             If one was killed, copy Cargo.lock back from its folder, which is `on-wheel` in the target folder."
-        );
+        patch::check(&fs::read_to_string(cargo.lock()).unwrap_or_default())?;
         let metadata = cargo.metadata()?;
         if let Command::Compare(compare) = &self.command {
             compare.check(&metadata)?;
         }
         let alternative = matches!(&self.command, Command::Compare(compare) if compare.alternative);
-        let patch = Patch::make(cargo, &metadata, self.folder, alternative)?;
+        let patch = Patch::make(cargo, metadata, self.folder, alternative)?;
         match self.command {
             Command::Cargo { .. } => {
                 let status = patch.on(Side::Wheel, |mut cargo| Ok(cargo.status()?))?;
-                let code = status.code().and_then(|code| u8::try_from(code).ok());
+                let code = status.code();
+                // A shell shows this code of a program that a signal has ended.
+                #[cfg(unix)]
+                let code = code.or(status.signal().map(|signal| 128 + signal));
+                let code = code.and_then(|code| u8::try_from(code).ok());
                 return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
             }
             Command::Compare(compare) => compare.run(&patch)?,

@@ -9,8 +9,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use anyhow::{Context, Result, ensure};
-use cargo_metadata::{Metadata, Package, semver::VersionReq};
+use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::{Metadata, Package, Source, semver::VersionReq};
 use include_dir::{Dir, File, include_dir};
 use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 
@@ -59,7 +59,7 @@ impl Patch {
     /// Makes the folder for the version of tokio that the workspace uses.
     pub(crate) fn make(
         cargo: Cargo,
-        metadata: &Metadata,
+        mut metadata: Metadata,
         folder: Option<PathBuf>,
         alternative: bool,
     ) -> Result<Self> {
@@ -67,27 +67,20 @@ impl Patch {
         let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
         let needed = wheel["dependencies"]["tokio"]["version"].as_str();
         let needed = VersionReq::parse(needed.context("tokio-wheel names no tokio")?)?;
-        let lock: DocumentMut = fs::read_to_string(cargo.lock())?.parse()?;
 
-        let before = &tokio(metadata)?.version;
+        let before = tokio(&metadata)?.version.clone();
         let mut outdated = Vec::new();
-        let newer;
-        let mut tokio = tokio(metadata)?;
-        if !needed.matches(before) {
+        if !needed.matches(&before) {
             outdated = vec!["--recursive".into(), format!("tokio@{before}")];
-            newer = restoring(
-                &cargo,
-                || cargo.update(cargo.command(), &outdated),
-                || cargo.metadata(),
-            )?;
-            tokio = self::tokio(&newer)?;
-            let after = &tokio.version;
+            metadata = restoring(&cargo, || cargo.update(&[], &outdated), || cargo.metadata())?;
+            let after = &tokio(&metadata)?.version;
             ensure!(
                 needed.matches(after),
-                "tokio must be {needed}, but the program's dependencies allow only {after}"
+                "tokio must be {needed}, but the program's dependencies or its `rust-version` allow only {after}"
             );
             eprintln!("The wheel needs tokio {needed}: uses {after} instead of {before}.");
         }
+        let tokio = tokio(&metadata)?;
         let version = tokio.version.to_string();
         let original = fs::read_to_string(&tokio.manifest_path)?;
         let mut real: DocumentMut = original.parse()?;
@@ -105,15 +98,14 @@ impl Patch {
             features.entry(feature).or_insert(value(of_tokio));
         }
 
-        let locked = lock["package"].as_array_of_tables();
-        let unlocked = locked.into_iter().flatten().filter_map(|package| {
+        let unlocked = cargo.locked()?.into_iter().filter_map(|package| {
             let name = package["name"].as_str()?;
             let dependency = wheel["dependencies"].get(name)?;
             let is_needed = name != "tokio" && dependency.get("optional").is_none();
             is_needed.then_some(())?;
             Some(format!("{name}@{}", package["version"].as_str()?))
         });
-        let unlocked = unlocked.chain(outdated.iter().cloned()).collect();
+        let unlocked = unlocked.chain(outdated.clone()).collect();
 
         let folder = folder.unwrap_or_else(|| metadata.target_directory.join("on-wheel").into());
         let mut files = Files::new();
@@ -135,7 +127,7 @@ impl Patch {
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
             folder: std::path::absolute(folder)?,
-            build_directory: metadata.build_directory.clone().map(PathBuf::from),
+            build_directory: metadata.build_directory.map(PathBuf::from),
             cargo,
             unlocked,
             outdated,
@@ -144,8 +136,15 @@ impl Patch {
 
     /// Calls a function with the command of the user, which uses a side's tokio. Restores Cargo.lock afterwards.
     pub(crate) fn on<T>(&self, side: Side, call: impl FnOnce(Command) -> Result<T>) -> Result<T> {
-        let mut command = self.command(side);
-        command.args(&self.cargo.words);
+        // Cargo compiles crates that do not depend on tokio once for all sides, since version 1.91. The executables of
+        // each side lie in a target folder of its own.
+        let mut command = self.cargo.user_command(&self.config(side));
+        if side != Side::Tokio {
+            let target = format!("target-{}", side.name());
+            command.env("CARGO_TARGET_DIR", self.folder.join(target));
+            let directory = self.build_directory.iter();
+            command.envs(directory.map(|path| ("CARGO_BUILD_BUILD_DIR", path)));
+        }
         if side == Side::Tokio && self.outdated.is_empty() {
             return call(command);
         }
@@ -163,19 +162,15 @@ impl Patch {
         self.folder.join(name).display().to_string().into()
     }
 
-    /// Returns a command of cargo that uses a side's tokio. The executables of each side lie in a target folder of
-    /// its own. Cargo compiles crates that do not depend on tokio once for all sides, since version 1.91.
-    fn command(&self, side: Side) -> Command {
-        let mut cargo = self.cargo.command();
-        if side != Side::Tokio {
-            cargo.arg("--config");
-            cargo.arg(format!("patch.crates-io.tokio.path={}", self.path(side)));
-            let target = format!("target-{}", side.name());
-            cargo.env("CARGO_TARGET_DIR", self.folder.join(target));
-            let directory = self.build_directory.iter();
-            cargo.envs(directory.map(|path| ("CARGO_BUILD_BUILD_DIR", path)));
+    /// Returns the option of cargo that uses a side's package.
+    fn config(&self, side: Side) -> Vec<String> {
+        match side {
+            Side::Tokio => Vec::new(),
+            _ => vec![
+                "--config".into(),
+                format!("patch.crates-io.tokio.path={}", self.path(side)),
+            ],
         }
-        cargo
     }
 
     /// Brings a side's tokio into Cargo.lock. Cargo would otherwise keep the versions that Cargo.lock has, and
@@ -187,10 +182,8 @@ impl Patch {
             _ if self.outdated.is_empty() => &nothing_else,
             _ => &self.outdated,
         };
-        self.cargo.update(self.command(side), packages)?;
-        let lock: DocumentMut = fs::read_to_string(self.cargo.lock())?.parse()?;
-        let locked = lock["package"].as_array_of_tables();
-        let is_used = locked.into_iter().flatten().any(|package| {
+        self.cargo.update(&self.config(side), packages)?;
+        let is_used = self.cargo.locked()?.iter().any(|package| {
             package["name"].as_str() == Some("tokio") && !package.contains_key("source")
         });
         ensure!(
@@ -229,14 +222,16 @@ fn use_alternative_timer(files: &mut Files) -> Result<()> {
 
 /// Returns the program's tokio.
 pub(crate) fn tokio(metadata: &Metadata) -> Result<&Package> {
-    let mut packages = metadata.packages.iter();
-    let tokio = packages.find(|package| {
-        let source = package.source.as_ref();
-        package.name == "tokio"
-            && package.version.major == 1
-            && source.is_some_and(|source| source.is_crates_io())
-    });
-    tokio.context("the program uses no tokio 1 from crates.io")
+    let mut packages: Vec<_> = metadata.packages.iter().collect();
+    packages.retain(|package| package.name == "tokio" && package.version.major == 1);
+    let ids = packages.iter().map(|package| &package.id.repr);
+    match packages[..] {
+        [tokio] if tokio.source.as_ref().is_some_and(Source::is_crates_io) => Ok(tokio),
+        _ => bail!(
+            "the program must use one tokio 1, from crates.io, and uses {:?}",
+            Vec::from_iter(ids)
+        ),
+    }
 }
 
 /// Changes Cargo.lock with one function, calls another function, and takes back the change of Cargo.lock.
@@ -247,6 +242,7 @@ fn restoring<T>(
 ) -> Result<T> {
     let read = || fs::read_to_string(cargo.lock());
     let before = read()?;
+    check(&before)?;
     let changed = change();
     let ours = read()?;
     let result = changed.and_then(|()| {
@@ -267,17 +263,31 @@ fn restoring<T>(
         fs::write(cargo.lock(), before)?;
     } else {
         fs::write(cargo.lock(), merged(&before, &ours, &after))?;
-        cargo.update(cargo.command(), &["--workspace".into()])?;
+        cargo.update(&[], &["--workspace".into()])?;
     }
     result
 }
 
-pub(crate) fn has_wheel(lock: &str) -> bool {
-    lock.contains("\nname = \"tokio-wheel\"\n")
+/// Tests that Cargo.lock is the program's own.
+pub(crate) fn check(lock: &str) -> Result<()> {
+    ensure!(
+        !has_wheel(lock),
+        "Cargo.lock has tokio-wheel already.\n\
+         If the program uses it, remove it from Cargo.toml first.\n\
+         If another `cargo on-wheel` runs here, wait until it ends.\n\
+         If one was killed, copy Cargo.lock back from its folder, which is `on-wheel` in the target folder."
+    );
+    Ok(())
+}
+
+fn has_wheel(lock: &str) -> bool {
+    lock.contains("\nname = \"tokio-wheel\"")
 }
 
 /// Returns the packages of a lock file before the tool changed it, with the changes that others have made since.
 fn merged(before: &str, ours: &str, after: &str) -> String {
+    // Git writes other line ends on Windows.
+    let before = &before.replace('\r', "");
     let packages = |lock| -> BTreeSet<_> { str::split(lock, "\n\n").map(str::trim_end).collect() };
     let (ours, after) = (packages(ours), packages(after));
     let mut merged = &packages(before) - &(&ours - &after);
@@ -344,11 +354,11 @@ fn write(package: &Path, mut manifest: DocumentMut, mut files: Files) -> Result<
         manifest.remove(key);
     }
     // Cargo shows the warnings of a package in a folder, but not those of a package from the registry. This attribute
-    // also overrides `RUSTFLAGS="-D warnings"`.
-    let roots = files
-        .iter_mut()
-        .filter(|(path, _)| path == Path::new("lib.rs"));
-    roots.for_each(|(_, source)| drop(source.splice(..0, *b"#![allow(warnings)] ")));
+    // also overrides flags such as `-D warnings`.
+    let mut sources = files.iter_mut();
+    if let Some((_, root)) = sources.find(|(path, _)| path == Path::new("lib.rs")) {
+        root.splice(..0, *b"#![allow(warnings, unsafe_code)] ");
+    }
     // Without a workspace of its own, cargo would look for the package in the program's workspace.
     manifest["workspace"] = toml_edit::table();
     let is_new = |path: &Path, content: &[u8]| fs::read(path).ok().as_deref() != Some(content);

@@ -50,14 +50,18 @@ fn compared(printed: &str) -> (Vec<&str>, Vec<String>) {
     (sides.collect(), words.collect())
 }
 
+fn command_in(folder: &Path, program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder);
+    command.env_remove("CARGO_TARGET_DIR");
+    // The builds take most of the time.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command
+}
+
 /// Runs a command in a folder, and returns what it prints, or all its output if it fails.
 fn try_run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env_remove("CARGO_TARGET_DIR");
-    let output = command.output().unwrap();
+    let output = command_in(folder, program, arguments).output().unwrap();
     if output.status.success() {
         Ok(String::from_utf8(output.stdout).unwrap())
     } else {
@@ -134,8 +138,7 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert!(errors.contains(names), "{errors}");
     fs::remove_dir_all(folder.join("src/bin")).unwrap();
     let arguments = ["on-wheel", "compare", "--perf", "--", "{}"];
-    let mut command = Command::new(tool);
-    command.args(arguments).current_dir(folder);
+    let mut command = command_in(folder, tool, &arguments);
     // Has cargo and rustc, but no perf.
     let toolchain = Path::new(env!("CARGO")).parent().unwrap();
     command.env("CARGO", env!("CARGO")).env("PATH", toolchain);
@@ -143,6 +146,14 @@ fn a_program_goes_to_the_wheel_and_back() {
     let errors = String::from_utf8(errors).unwrap();
     assert!(errors.contains("linux-perf"), "{errors}");
     assert!(!errors.contains("Compiling"), "{errors}");
+    let options = ["--build", "build --target-dir shared", "--", "{}"];
+    let errors = try_run(
+        folder,
+        tool,
+        &[&["on-wheel", "compare"], &options[..]].concat(),
+    );
+    let errors = errors.unwrap_err();
+    assert!(errors.contains("the same file"), "{errors}");
     let arguments = ["on-wheel", "--folder", ".", "patch"];
     let errors = try_run(folder, tool, &arguments).unwrap_err();
     assert!(errors.contains("must be empty"), "{errors}");
@@ -162,14 +173,15 @@ fn a_program_goes_to_the_wheel_and_back() {
         assert!(errors.contains("interrupted"), "{errors}");
 
         // The last run fails. The table has the round before.
-        let fails = "echo run: 1 | tee -a runs; test $(wc -l < runs) -lt 6";
+        let fails = "echo run: 2; echo run: 1 | tee -a runs; test $(wc -l < runs) -lt 6";
         let arguments = [
             "on-wheel", "compare", "--runs", "2", "--build", "build", "--", "sh", "-c", fails, "{}",
         ];
         let output = try_run(folder, tool, &arguments).unwrap_err();
         let (_, table) = compared(&output);
         let rows = ["run tokio 1.000", "wheel 1.000"].map(String::from);
-        assert!(table.windows(2).any(|pair| pair == rows), "{output}");
+        let places = table.windows(2).filter(|pair| pair == &rows);
+        assert_eq!(places.count(), 1, "{output}");
         assert!(output.contains("the command failed"), "{output}");
     }
 
@@ -244,9 +256,9 @@ fn a_command_of_cargo_does_what_it_does_without_the_wheel() {
     make_program(folder);
     let lock = fs::read_to_string(folder.join("program/Cargo.lock")).unwrap();
     // Cargo does not apply these lints to packages of the registry.
+    let flags = "[build]\nrustflags = ['-Dwarnings', '-Dunsafe-code']\n";
     fs::create_dir(folder.join(".cargo")).unwrap();
-    let config = "[build]\nrustflags = ['-Dwarnings']\n";
-    fs::write(folder.join(".cargo/config.toml"), config).unwrap();
+    fs::write(folder.join(".cargo/config.toml"), flags).unwrap();
     // The feature and the manifest of another folder.
     let command = |before: &[&str], after: &[&str]| {
         let manifest = "--manifest-path=program/Cargo.toml";
@@ -259,9 +271,19 @@ fn a_command_of_cargo_does_what_it_does_without_the_wheel() {
     };
     command(&[], &[]);
     command(&[], &["--locked"]);
+    command(&["--config", "net.retry=1"], &[]);
+    command(&[], &["--config", "net.retry=1"]);
+    // The program has arguments without `--`.
+    command(&[], &["echo", "--features", "none", "--config", "none"]);
+    if cfg!(unix) {
+        let run = "run -q --features timers --manifest-path program/Cargo.toml --".split(' ');
+        let kill = ["sh", "-c", "kill -ABRT $PPID"];
+        let words = Vec::from_iter(["on-wheel", "cargo"].into_iter().chain(run).chain(kill));
+        let status = command_in(folder, tool, &words).status().unwrap();
+        assert_eq!(status.code(), Some(134), "a shell shows this code");
+    }
     // Requests to the registry fail.
-    let config =
-        "[build]\nrustflags = ['-Dwarnings']\n[http]\nproxy = 'localhost:1'\n[net]\nretry = 0\n";
+    let config = format!("{flags}[http]\nproxy = 'localhost:1'\n[net]\nretry = 0\n");
     fs::write(folder.join(".cargo/config.toml"), config).unwrap();
     command(&[], &["--offline"]);
     command(&["--frozen"], &[]);
@@ -297,11 +319,15 @@ fn cargo_lock_keeps_the_changes_of_others() {
 
     // A cargo that does not see the wheel, which the tool reports.
     reset();
-    let mut inside = Command::new(tool);
-    inside.args(["on-wheel", "cargo", "run", "--", "cargo", "check"]);
-    let errors = inside.current_dir(folder).output().unwrap().stderr;
+    let inside = ["on-wheel", "cargo", "run", "--", "cargo", "check"];
+    let mut inside = command_in(folder, tool, &inside);
+    let errors = inside.output().unwrap().stderr;
     let errors = String::from_utf8(errors).unwrap();
     assert!(errors.contains("did not use the wheel"), "{errors}");
+    assert_eq!(lock(), before);
+    // Git writes such files on Windows.
+    fs::write(folder.join("Cargo.lock"), before.replace('\n', "\r\n")).unwrap();
+    assert!(inside.status().unwrap().success());
     assert_eq!(lock(), before);
 
     // Two tools at once, and a program that uses the wheel already.
@@ -311,7 +337,34 @@ fn cargo_lock_keeps_the_changes_of_others() {
     assert!(errors.contains("has tokio-wheel already"), "{errors}");
     assert_eq!(lock(), before);
 
+    // Another tool starts while this one reads the program.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let cargo = folder.join("cargo.sh");
+        let script = "case $1 in metadata) printf '\n[[package]]\nname = \"tokio-wheel\"\n' >> Cargo.lock; esac";
+        let script = format!("#!/bin/sh\n'{}' \"$@\" || exit\n{script}\n", env!("CARGO"));
+        fs::write(&cargo, script).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut second = command_in(folder, tool, &["on-wheel", "cargo", "check"]);
+        let errors = second.env("CARGO", cargo).output().unwrap().stderr;
+        let errors = String::from_utf8(errors).unwrap();
+        assert!(errors.contains("has tokio-wheel already"), "{errors}");
+    }
+
+    // A tokio that the tool does not replace.
+    let library = fs::read_to_string(folder.join("../library/Cargo.toml")).unwrap();
+    let library = library.replace("name = 'library'", "name = 'tokio'\nversion = '1.60.0'");
+    fs::write(folder.join("../library/Cargo.toml"), library).unwrap();
+    reset();
+    let own = "[dependencies]\nown = { package = 'tokio', path = '../library' }\n";
+    let with_own = manifest.replace("[dependencies]\n", own);
+    fs::write(folder.join("Cargo.toml"), with_own).unwrap();
+    let errors = try_run(folder, tool, &["on-wheel", "cargo", "check"]).unwrap_err();
+    assert!(errors.contains("one tokio 1"), "{errors}");
+
     // What was not there goes away.
+    reset();
     fs::remove_file(folder.join("Cargo.lock")).unwrap();
     run(folder, tool, &["on-wheel", "cargo", "check", "--quiet"]);
     assert!(!folder.join("Cargo.lock").exists());

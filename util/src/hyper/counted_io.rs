@@ -59,6 +59,8 @@ impl<I: Write + Unpin> Write for CountedIo<I> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper has flushed before, and neither writes nor flushes afterwards.
+        self.requests.flushed();
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 

@@ -93,7 +93,7 @@ pin_project! {
         // Is `None` before the first poll, and after the connection has ended.
         recheck: Option<Recheck>,
         // Whether requests were in flight at the last check.
-        is_busy: bool,
+        was_busy: bool,
     }
 }
 
@@ -183,7 +183,7 @@ impl ConnectionGuard {
             guard: self,
             state: State::Open,
             recheck: None,
-            is_busy: false,
+            was_busy: false,
         }
     }
 }
@@ -200,7 +200,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
             let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
                 panic!("a `Drive` was polled after its connection had ended");
             };
-            let polled = if has_polled_events && !had_budget && !this.guard.requests.is_busy() {
+            let polled = if has_polled_events && !had_budget && !*this.was_busy {
                 pin!(unconstrained(connection.as_mut())).poll(cx)
             } else {
                 connection.as_mut().poll(cx)
@@ -208,11 +208,11 @@ impl<C: GracefulConnection> Future for Drive<C> {
             if let Poll::Ready(result) = polled {
                 break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
-            this.guard.requests.end_written();
+            let is_busy = this.guard.requests.end_written();
             let new = || Recheck::new(&this.guard.connections);
             let recheck = this.recheck.get_or_insert_with(new);
-            let Poll::Ready(reason) = poll_end(this.guard, this.state, recheck, this.is_busy, cx)
-            else {
+            let polled = poll_end(this.guard, this.state, recheck, is_busy, this.was_busy, cx);
+            let Poll::Ready(reason) = polled else {
                 if let State::PollingEvents(_) = this.state {
                     *this.state = State::Open;
                 }
@@ -252,15 +252,16 @@ fn poll_end(
     guard: &ConnectionGuard,
     state: &State,
     recheck: &mut Recheck,
-    is_busy: &mut bool,
+    is_busy: bool,
+    was_busy: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<Reason> {
     let is_due = recheck.is_due(&guard.connections, cx);
-    let has_become_idle = *is_busy && !guard.requests.is_busy();
+    let has_become_idle = *was_busy && !is_busy;
     if !is_due && !has_become_idle {
         return Poll::Pending;
     }
-    *is_busy = guard.requests.is_busy();
+    *was_busy = is_busy;
     loop {
         if recheck.has_runtime_ended() {
             return Poll::Ready(state.reason_or(Reason::Shutdown));

@@ -133,8 +133,8 @@
 //! Each connection has one sleep, which waits for the earliest instant at which the connection may reach a limit.
 //! A request does not touch this sleep. It allocates 24 bytes, and takes a lock of its connection when it begins and when
 //! hyper has taken its response. The last request in flight then also reads the clock. Each write, each flush and each
-//! poll of the connection takes this lock too, and each poll asks the sleep, under the lock of a shard. Each frame of a
-//! response counts a reference to the request.
+//! poll of the connection takes this lock too, and each poll asks the sleep, under the lock of a shard. A
+//! response and each of its frames count a reference to the request.
 //!
 //! A higher [pressure](Connections::set_pressure) and a [shutdown](Connections::shutdown) wake every connection, in
 //! parts. All limits together take about 300 bytes of memory for each connection.

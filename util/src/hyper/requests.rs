@@ -3,9 +3,9 @@
 //! A request is in flight until the connection has written its response. hyper does not tell when this happens, so it
 //! follows from two events, in this order:
 //!
-//! 1. hyper has *taken* the response: the last share of the request's guard is dropped. At first, the service's future
-//!    owns the guard. Later, the body of the response and each frame of data share it. HTTP/2 holds a frame until the
-//!    window of its stream allows to write it. HTTP/1 may copy a frame at once.
+//! 1. hyper has *taken* the response: the last share of the request's guard is dropped. The service's future, the body of
+//!    the response and each frame of data share the guard. HTTP/2 holds a frame until the window of its stream allows to
+//!    write it. HTTP/1 may copy a frame at once.
 //! 2. The connection has flushed its I/O afterwards, and has written nothing more in the same poll: see
 //!    [`CountedIo`](super::CountedIo). So no byte that hyper has copied waits for the client.
 //!
@@ -63,26 +63,23 @@ impl Requests {
         }))
     }
 
-    /// Returns whether a request is in flight.
-    pub(super) fn is_busy(&self) -> bool {
-        self.in_flight().0 > 0
-    }
-
     /// Returns how many requests are in flight, and when the last request ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
         let state = lock(&self.0);
         (state.count, state.ended)
     }
 
-    /// Ends the requests whose responses are written. The connection was polled, and waits.
+    /// Ends the requests whose responses are written, and returns whether others are in flight. The connection was
+    /// polled, and waits.
     ///
     /// Within the poll, HTTP/2 may flush its I/O and then write the next frame.
-    pub(super) fn end_written(&self) {
+    pub(super) fn end_written(&self) -> bool {
         let state = &mut *lock(&self.0);
         if state.is_flushed {
             state.count -= state.taken;
             state.taken = 0;
         }
+        state.count > 0
     }
 
     /// Records the result of a write.
@@ -145,7 +142,7 @@ where
 
     fn call(&self, request: R) -> Self::Future {
         // The count begins before the call, because the call may panic.
-        let in_flight = Some(InFlight::begin(&self.requests));
+        let in_flight = InFlight::begin(&self.requests);
         let future = self.service.call(request);
         CountedFuture { future, in_flight }
     }
@@ -162,8 +159,7 @@ pin_project! {
     pub struct CountedFuture<F> {
         #[pin]
         future: F,
-        // Holds the guard until the response is ready.
-        in_flight: Option<Arc<InFlight>>,
+        in_flight: Arc<InFlight>,
     }
 }
 
@@ -176,22 +172,25 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let result = ready!(this.future.poll(cx));
-        let in_flight = this.in_flight.take();
-        Poll::Ready(result.map(|response| response.map(|body| CountedBody { body, in_flight })))
+        let count = |body| CountedBody {
+            body,
+            in_flight: this.in_flight.clone(),
+        };
+        Poll::Ready(result.map(|response| response.map(count)))
     }
 }
 
 pin_project! {
     /// The body of a response from a [`Counted`] service.
     ///
-    /// The request is in flight until this body has ended or is dropped, and until all frames are written.
+    /// The request is in flight until this body is dropped, and until all frames are written.
     #[derive(Debug)]
     #[must_use = "the request ends when its body is dropped"]
     pub struct CountedBody<B> {
         #[pin]
         body: B,
-        // Holds a share of the guard until the body has ended.
-        in_flight: Option<Arc<InFlight>>,
+        // Not dropped at the end of the body, because HTTP/2 has not queued the end of the response yet.
+        in_flight: Arc<InFlight>,
     }
 }
 
@@ -204,18 +203,12 @@ impl<B: Body> Body for CountedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
         let this = self.project();
+        let count = |data| CountedData {
+            data,
+            _in_flight: this.in_flight.clone(),
+        };
         let frame = ready!(this.body.poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) {
-            *this.in_flight = None;
-        }
-        Poll::Ready(frame.map(|frame| {
-            frame.map(|frame| {
-                frame.map_data(|data| CountedData {
-                    data,
-                    _in_flight: this.in_flight.clone(),
-                })
-            })
-        }))
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(count))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -234,7 +227,7 @@ impl<B: Body> Body for CountedBody<B> {
 pub struct CountedData<D> {
     data: D,
     /// Holds a share of the guard until hyper has written or copied the data.
-    _in_flight: Option<Arc<InFlight>>,
+    _in_flight: Arc<InFlight>,
 }
 
 impl<D: Buf> Buf for CountedData<D> {

@@ -36,7 +36,11 @@ fn limits() -> Limits {
 }
 
 /// An I/O without vectored writes. hyper's HTTP/1 then copies each frame into its own buffer.
-struct Flat<I>(I);
+struct Flat<I> {
+    io: I,
+    /// Whether a shutdown of the I/O waits for a client that never answers.
+    lingers: bool,
+}
 
 impl<I: AsyncRead + Unpin> AsyncRead for Flat<I> {
     fn poll_read(
@@ -44,7 +48,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Flat<I> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
@@ -54,16 +58,24 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Flat<I> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        if self.lingers {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
+}
+
+fn flat<I>(io: I) -> Flat<I> {
+    let lingers = false;
+    Flat { io, lingers }
 }
 
 /// Returns whether hyper itself serves the protocol.
@@ -82,7 +94,7 @@ async fn connect(server: &Server, is_vectored: bool) -> (Client, JoinHandle<End>
     let end = if is_vectored {
         server.serve(io)
     } else {
-        server.serve(Flat(io))
+        server.serve(flat(io))
     };
     (Client::new(server.protocol, client).await, end)
 }
@@ -146,7 +158,7 @@ fn the_last_byte_of_a_short_answer_counts() {
             let end = if is_vectored {
                 server.serve(io)
             } else {
-                server.serve(Flat(io))
+                server.serve(flat(io))
             };
             // The head of the response does not fit into the stream.
             let request = b"GET /none HTTP/1.1\r\n\r\n";
@@ -180,6 +192,23 @@ fn each_stream_counts_its_own_frames() {
         drop(reset);
         assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(205)));
         drop(unread);
+    });
+}
+
+/// A client sends a request and then a PING frame for a stream, which is an error. hyper flushes the I/O, shuts it down,
+/// and only then calls the service.
+#[test]
+fn a_shutdown_of_the_io_ends_the_requests() {
+    each_that(Protocol::is_http2, async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, io) = duplex(65_536);
+        let end = server.serve(Flat { io, lingers: true });
+        let mut frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        frames.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        frames.extend(b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x44\x05/none");
+        frames.extend([0, 0, 8, 6, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        client.write_all(&frames).await.unwrap();
+        assert_eq!(end.await.unwrap(), cut(Reason::Idle, 0, secs(15)));
     });
 }
 
@@ -241,7 +270,7 @@ fn full(length: usize) -> AnyBody {
     UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
 }
 
-/// A body of one byte that ends later. HTTP/1 then has nothing left to write.
+/// A body of one byte that ends later. HTTP/1 does not wait for this end, because it has sent all bytes.
 struct Late {
     is_sent: bool,
     end: Sleep,
@@ -304,6 +333,7 @@ fn each_kind_of_body_ends_its_request() {
             (Method::GET, "/full"),
             (Method::GET, "/empty-frames"),
             (Method::GET, "/chunked"),
+            (Method::GET, "/late"),
             (Method::GET, "/trailers"),
             (Method::GET, "/error"),
             (Method::HEAD, "/empty"),
@@ -340,12 +370,12 @@ fn each_kind_of_body_ends_its_request() {
                 Err(_) => false,
             };
             assert_eq!(is_read, path != "/error", "{method} {path}");
-            let is_short = path == "/short"
-                || path == "/late"
+            let is_short = ["/short", "/late"].contains(&path)
                 || method == Method::HEAD
                 || path.contains("empty");
             let expected = match path {
                 "/error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
+                "/late" if protocol.is_http2() => (Reason::Idle, 0, secs(16)),
                 _ if is_short || path == "/error" => (Reason::Idle, 0, secs(15)),
                 _ => (Reason::Idle, 0, secs(35)),
             };

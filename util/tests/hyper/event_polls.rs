@@ -49,7 +49,7 @@ impl Cause {
 }
 
 fn send(client: &mut net::TcpStream) {
-    let request = b"GET /after/0 HTTP/1.1\r\n\r\n";
+    let request = b"GET /none HTTP/1.1\r\n\r\n";
     client.write_all(request).unwrap();
 }
 
