@@ -25,13 +25,7 @@ const FLOORS: [&[&str]; 5] = [
 ];
 
 /// Files and folders that are compiled only for tests.
-const TESTS: [&str; 5] = [
-    "harness",
-    "loom_tests",
-    "simulation",
-    "starved",
-    "tests",
-];
+const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
 
 /// The path of a module or an item, without `crate`.
 type Module = Vec<String>;

@@ -17,43 +17,57 @@
 //! panics, the alarm is not set, and the caller notifies the driver's task, which sets the alarm again. Test:
 //! `timer::tests::an_alarm_that_panics_is_set_again`.
 
-use std::{task::Waker, thread};
+use std::{mem, task::Waker, thread};
 
 use tokio::time::Instant;
 
 use crate::{
-    driver::{alarm::Alarm, turn::Turn},
+    driver::{alarm::Alarm, arming::Arming, clock::Clock, turn::Turn},
     ground::{sync::Mutex, unwind},
 };
 
-/// The alarm, and the state of the driver between two turns.
-pub(crate) struct Parking(Mutex<Parked>);
+/// The armed tick, the alarm, and the state of the driver between two turns.
+pub(crate) struct Parking {
+    pub(crate) arming: Arming,
+    clock: Clock,
+    parked: Mutex<Parked>,
+}
+
+/// The alarm, and the waker that it wakes.
+type Alarmed = (Box<dyn Alarm>, Waker);
 
 /// The state that the lock protects.
-#[derive(Default)]
-struct Parked {
-    /// The alarm, and the waker that it wakes. `None` before the driver is made, and after it was dropped.
-    alarm: Option<(Box<dyn Alarm>, Waker)>,
-    /// The state of the driver. `None` while a thread takes a turn, and whenever there is no alarm.
-    turn: Option<Turn>,
+enum Parked {
+    /// The driver is not made yet, or was dropped.
+    Closed,
+    /// A thread takes a turn.
+    Taken(Alarmed),
+    /// The driver waits for the alarm.
+    Waiting(Alarmed, Turn),
 }
 
 impl Parking {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Parked::default()))
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            arming: Arming::new(),
+            clock,
+            parked: Mutex::new(Parked::Closed),
+        }
     }
 
     /// Provides the alarm, the waker that it wakes, and the first turn.
     pub(crate) fn open(&self, alarm: Box<dyn Alarm>, waker: Waker, turn: Turn) {
-        *self.0.lock() = Parked {
-            alarm: Some((alarm, waker)),
-            turn: Some(turn),
-        };
+        *self.parked.lock() = Parked::Waiting((alarm, waker), turn);
+    }
+
+    /// Returns whether the armed tick is reached, so that the driver must take another turn.
+    pub(crate) fn is_due(&self) -> bool {
+        self.arming.tick() <= self.clock.now()
     }
 
     /// Takes the turn, or returns `None` if another thread has taken it.
     pub(crate) fn begin(&self) -> Option<Turn> {
-        self.0.lock().turn.take()
+        self.parked.lock().take()
     }
 
     /// Takes the turn without waiting for the lock.
@@ -61,27 +75,22 @@ impl Parking {
     /// Returns `None` if another thread has taken the turn, or if a thread sets the alarm at this moment. It
     /// may be the calling thread, because an alarm may go off while it is set.
     pub(crate) fn try_begin(&self) -> Option<Turn> {
-        self.0.try_lock()?.turn.take()
+        self.parked.try_lock()?.take()
     }
 
     /// Puts the turn back, and sets the alarm. Drops the turn if the driver was dropped in the meantime. Returns
     /// the panic if setting the alarm has panicked.
-    ///
-    /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
-    /// reach. In this case, the function does not set the alarm.
-    pub(crate) fn end(
-        &self,
-        turn: Turn,
-        armed: impl FnOnce() -> Option<Instant>,
-    ) -> thread::Result<()> {
+    pub(crate) fn end(&self, turn: Turn) -> thread::Result<()> {
         // Rust drops arguments after local variables. So a turn that is not put back is dropped after the lock
         // is released. It keeps parts of the runtime alive.
-        let mut parked = self.0.lock();
-        if parked.alarm.is_none() {
-            return Ok(());
+        let mut parked = self.parked.lock();
+        match mem::replace(&mut *parked, Parked::Closed) {
+            Parked::Taken(alarmed) => {
+                *parked = Parked::Waiting(alarmed, turn);
+                self.set_alarm(&mut parked)
+            }
+            _ => Ok(()),
         }
-        parked.turn = Some(turn);
-        parked.set_alarm(armed)
     }
 
     /// Sets the alarm for a registration that has lowered the armed tick. Returns the panic if setting the alarm
@@ -89,30 +98,46 @@ impl Parking {
     ///
     /// Does nothing while a thread takes a turn.
     #[cold]
-    pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) -> thread::Result<()> {
-        let mut parked = self.0.lock();
-        match parked.turn {
-            Some(_) => parked.set_alarm(armed),
-            None => Ok(()),
+    pub(crate) fn rearm(&self) -> thread::Result<()> {
+        self.set_alarm(&mut self.parked.lock())
+    }
+
+    /// Sets the alarm for the armed tick, if the driver waits and the clock can reach that tick.
+    fn set_alarm(&self, parked: &mut Parked) -> thread::Result<()> {
+        match (self.armed(), parked) {
+            (Some(instant), Parked::Waiting((alarm, waker), _)) => {
+                unwind::catch(|| alarm.set(instant, waker))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Returns the instant at which the driver reaches the armed tick, or `None` if it is beyond the clock's reach.
+    fn armed(&self) -> Option<Instant> {
+        self.clock.instant(self.arming.tick())
     }
 
     /// Drops the alarm and the turn, because they may keep parts of the runtime alive.
     ///
     /// The driver calls this function when it is dropped.
     pub(crate) fn close(&self) {
-        let mut parked = self.0.lock();
-        let (alarm, turn) = (parked.alarm.take(), parked.turn.take());
-        drop(parked);
-        drop((alarm, turn));
+        let closed = mem::replace(&mut *self.parked.lock(), Parked::Closed);
+        drop(closed);
     }
 }
 
 impl Parked {
-    fn set_alarm(&mut self, armed: impl FnOnce() -> Option<Instant>) -> thread::Result<()> {
-        match (armed(), &mut self.alarm) {
-            (Some(instant), Some((alarm, waker))) => unwind::catch(|| alarm.set(instant, waker)),
-            _ => Ok(()),
+    /// Takes the turn, or returns `None` if there is none.
+    fn take(&mut self) -> Option<Turn> {
+        match mem::replace(self, Self::Closed) {
+            Self::Waiting(alarmed, turn) => {
+                *self = Self::Taken(alarmed);
+                Some(turn)
+            }
+            other => {
+                *self = other;
+                None
+            }
         }
     }
 }

@@ -235,7 +235,7 @@ impl Registrar {
     /// Returns whether that lowers it. Then the caller must [rearm](Shared::rearm) the driver.
     #[inline]
     fn lower_armed(&self, published: Option<Tick>) -> bool {
-        published.is_some_and(|next| self.shared.arming.lower_to(next))
+        published.is_some_and(|next| self.shared.parking.arming.lower_to(next))
     }
 }
 

@@ -22,11 +22,10 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use bounded_wheel::NEVER;
-use tokio::{runtime, time::Instant};
+use tokio::runtime;
 
 use crate::{
     driver::{
-        arming::Arming,
         clock::Clock,
         ending::{End, Ending},
         parking::Parking,
@@ -44,7 +43,6 @@ use crate::{
 /// So the number of registrars shows whether a handle or a future can still use the timer.
 #[repr(align(128))]
 pub(crate) struct Shared {
-    pub(crate) arming: Arming,
     pub(crate) parking: Parking,
     /// Wakes the driver's task. Registrations, shutdowns and the last registrar use it.
     pub(crate) notify: Notify,
@@ -70,8 +68,7 @@ impl Shared {
         on_end: fn(&Self),
     ) -> Self {
         Self {
-            arming: Arming::new(),
-            parking: Parking::new(),
+            parking: Parking::new(clock),
             notify: Notify::new(),
             ending: Ending::new(),
             runtime,
@@ -105,21 +102,9 @@ impl Shared {
         }
     }
 
-    /// Returns whether the armed tick is reached, so that the driver must take another turn.
-    pub(crate) fn is_due(&self) -> bool {
-        self.arming.tick() <= self.clock.now()
-    }
-
-    /// Returns the instant at which the driver reaches the armed tick.
-    ///
-    /// Returns `None` if that instant is beyond the clock's reach.
-    fn armed(&self) -> Option<Instant> {
-        self.clock.instant(self.arming.tick())
-    }
-
     /// Puts the turn back, and sets the alarm for the armed tick.
     pub(crate) fn park(&self, turn: Turn) {
-        if !unwind::is_ok(self.parking.end(turn, || self.armed())) {
+        if !unwind::is_ok(self.parking.end(turn)) {
             self.notify.notify_one();
         }
     }
@@ -127,8 +112,7 @@ impl Shared {
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        let is_set = thread::is_worker_of(self.runtime)
-            && unwind::is_ok(self.parking.rearm(|| self.armed()));
+        let is_set = thread::is_worker_of(self.runtime) && unwind::is_ok(self.parking.rearm());
         if !is_set {
             self.notify.notify_one();
         }
@@ -136,7 +120,7 @@ impl Shared {
 
     /// Notifies the driver's task if something has expired. The next alarm would fire it later.
     pub(crate) fn notify_if_due(&self) {
-        if self.is_due() {
+        if self.parking.is_due() {
             self.notify.notify_one();
         }
     }

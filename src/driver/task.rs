@@ -72,7 +72,7 @@ impl Wake for Shared {
             Some(turn) => {
                 self.record_wakeup(ALARM);
                 take(self, turn);
-                self.is_due()
+                self.parking.is_due()
             }
             None => true,
         };
@@ -96,7 +96,7 @@ impl DriverTask {
             if shared.should_end() {
                 return;
             }
-            if shared.is_due() {
+            if shared.parking.is_due() {
                 // The tasks that the waker has woken go first.
                 yields.give_way().await;
             }
@@ -105,7 +105,7 @@ impl DriverTask {
                 if take(shared, turn) {
                     yields.was_of_use();
                 }
-                if !shared.is_due() {
+                if !shared.parking.is_due() {
                     break;
                 }
                 yields.give_way().await;
@@ -135,7 +135,7 @@ fn take(shared: &Shared, mut turn: Turn) -> bool {
         }
         has_fired
     });
-    shared.arming.arm(|| earliest(&shared.shards, 0).1);
+    shared.parking.arming.arm(|| earliest(&shared.shards, 0).1);
     shared.park(turn);
     taken.unwrap_or_else(|panic| resume_unwind(panic))
 }
