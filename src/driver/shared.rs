@@ -30,10 +30,10 @@ use crate::{
         ending::{End, Ending},
         parking::Parking,
         shard::Shard,
-        turn::Turn,
     },
     ground::{
-        sync::{AtomicUsize, Notify, Ordering, worker_index},
+        notify::Notify,
+        sync::{AtomicUsize, Ordering, worker_index},
         thread, trace, unwind, waker,
     },
     wheel::Tick,
@@ -113,15 +113,8 @@ impl Shared {
     /// Returns the instant at which the driver reaches the armed tick.
     ///
     /// Returns `None` if that instant is beyond the clock's reach.
-    fn armed(&self) -> Option<Instant> {
+    pub(crate) fn armed(&self) -> Option<Instant> {
         self.clock.instant(self.arming.tick())
-    }
-
-    /// Puts the turn back, and sets the alarm for the armed tick.
-    pub(crate) fn park(&self, turn: Turn) {
-        if !unwind::is_ok(self.parking.end(turn, || self.armed())) {
-            self.notify.notify_one();
-        }
     }
 
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
