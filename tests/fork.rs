@@ -58,8 +58,17 @@ fn has_ended(child: Pid, end: Instant) -> bool {
 
 #[test]
 fn a_child_sleeps_although_its_parent_starts_runtimes() {
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    // The thread that forks has used a timer too.
+    current_thread().block_on(sleep(ms(1)));
     let has_forked = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ends = Ends(&has_forked);
         for _ in 0..4 {
             scope.spawn(|| {
                 while !has_forked.load(Ordering::Relaxed) {
@@ -76,7 +85,6 @@ fn a_child_sleeps_although_its_parent_starts_runtimes() {
             let has_hung = |child: &&Pid| !has_ended(**child, end);
             hung += children.iter().filter(has_hung).count();
         }
-        has_forked.store(true, Ordering::Relaxed);
         assert_eq!(hung, 0, "of {CHILDREN} children");
     });
 }

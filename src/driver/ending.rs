@@ -27,10 +27,12 @@ use crate::ground::{
 /// The reason why a timer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The timer was shut down, or its driver panicked. Its runtime may continue.
+    /// The timer was shut down. Its runtime may continue.
     Shutdown,
     /// The driver was dropped, because the runtime shuts down or because no handle and no future is left.
     DriverDropped,
+    /// A panic has dropped the driver. Its runtime may continue.
+    DriverPanicked,
 }
 
 type Acts = Vec<Box<dyn FnOnce()>>;

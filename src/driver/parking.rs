@@ -14,7 +14,7 @@
 //!
 //! The code that runs under the lock belongs to tokio. No user code runs under the lock, with one exception.
 //! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock. If a subscriber
-//! panics, the alarm is not set, and the caller notifies the driver's task, which sets the alarm again. Test:
+//! panics, the alarm is not set, and the driver's task sets the alarm again. Test:
 //! `timer::tests::an_alarm_that_panics_is_set_again`.
 
 use std::{mem, task::Waker, thread};

@@ -121,13 +121,14 @@ impl Registrar {
     ///
     /// A deadline that has just passed is registered for the next tick. So the sleep gives way to the tasks that are
     /// ready, as in tokio: a loop with a sleep of zero does not spin, and tasks that are ready come before the first
-    /// tick of an interval. Test: `first_poll::a_sleep_of_zero_gives_way` in `tests/differential`.
+    /// tick of an interval. Outside the timer's runtime, nothing may drive the timer, so the sleep does not wait. Tests:
+    /// `timer::tests::a_sleep_of_zero_waits_for_the_alarm` and `first_poll` in `tests/differential`.
     #[cold]
     fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let now = self.clock.present();
         let tick = if now < deadline {
             self.clock.deadline(deadline)
-        } else if self.clock.has_just_passed(deadline, now) {
+        } else if self.clock.has_just_passed(deadline, now) && is_current(self.shared.runtime) {
             self.clock.reached(now) + 1
         } else {
             return Err(Refused::Due);

@@ -30,10 +30,10 @@ use crate::{
         ending::{End, Ending},
         parking::Parking,
         shard::Shard,
-        turn::Turn,
     },
     ground::{
-        sync::{AtomicUsize, Notify, Ordering, worker_index},
+        notify::Notify,
+        sync::{AtomicUsize, Ordering, worker_index},
         thread, trace, unwind, waker,
     },
 };
@@ -99,13 +99,6 @@ impl Shared {
                 shard.correct();
                 least = least.min(shard.published());
             }
-        }
-    }
-
-    /// Puts the turn back, and sets the alarm for the armed tick.
-    pub(crate) fn park(&self, turn: Turn) {
-        if !unwind::is_ok(self.parking.end(turn)) {
-            self.notify.notify_one();
         }
     }
 

@@ -71,8 +71,7 @@ impl Wake for Shared {
         let is_left = match self.parking.try_begin() {
             Some(turn) => {
                 self.record_wakeup(ALARM);
-                take(self, turn);
-                self.parking.is_due()
+                !take(self, turn).is_set || self.parking.is_due()
             }
             None => true,
         };
@@ -102,10 +101,11 @@ impl DriverTask {
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(turn) = shared.parking.begin() {
-                if take(shared, turn) {
+                let taken = take(shared, turn);
+                if taken.has_fired {
                     yields.was_of_use();
                 }
-                if !shared.parking.is_due() {
+                if taken.is_set && !shared.parking.is_due() {
                     break;
                 }
                 yields.give_way().await;
@@ -118,14 +118,21 @@ impl Drop for DriverTask {
     fn drop(&mut self) {
         self.0.parking.close();
         self.0.close(match panicking() {
-            true => End::Shutdown,
+            true => End::DriverPanicked,
             false => End::DriverDropped,
         });
     }
 }
 
-/// Takes a turn, arms the driver, and sets the alarm. Returns whether an entry has fired.
-fn take(shared: &Shared, mut turn: Turn) -> bool {
+/// What a half has done.
+struct Taken {
+    has_fired: bool,
+    /// Whether the alarm is set. If not, the half must take another turn, or leave it to the other half.
+    is_set: bool,
+}
+
+/// Takes a turn, arms the driver, and sets the alarm.
+fn take(shared: &Shared, mut turn: Turn) -> Taken {
     let taken = unwind::catch(|| {
         let has_fired = turn.take(&shared.clock, &shared.shards);
         if !has_fired {
@@ -136,6 +143,9 @@ fn take(shared: &Shared, mut turn: Turn) -> bool {
         has_fired
     });
     shared.parking.arming.arm(|| earliest(&shared.shards, 0).1);
-    shared.park(turn);
-    taken.unwrap_or_else(|panic| resume_unwind(panic))
+    let is_set = unwind::is_ok(shared.parking.end(turn));
+    match taken {
+        Ok(has_fired) => Taken { has_fired, is_set },
+        Err(panic) => resume_unwind(panic),
+    }
 }

@@ -20,7 +20,9 @@ const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// Creates an [`Interval`] that ticks immediately, and then every `period`.
 ///
-/// As in tokio, tasks that are ready run before the first tick: see [`sleep`](crate::sleep()). If ticks are missed, the interval uses [`MissedTickBehavior::Burst`]. Call
+/// As in tokio, tasks that are ready run before the first tick: see [`sleep`](crate::sleep()).
+///
+/// If ticks are missed, the interval uses [`MissedTickBehavior::Burst`]. Call
 /// [`Interval::set_missed_tick_behavior`] to choose another behavior.
 ///
 /// # Panics
@@ -246,8 +248,8 @@ impl Interval {
 
     /// Sets the next tick to now.
     ///
-    /// This call wakes a task that waits for the tick. The next poll is then ready. [`Sleep::reset`]
-    /// describes one exception.
+    /// This call wakes a task that waits for the tick, and the next poll is then ready. [`Sleep::reset`]
+    /// describes one exception. If no task waits, the next tick gives way, as the first tick of [`interval`] does.
     ///
     /// # Examples
     ///

@@ -187,7 +187,7 @@ impl Registration {
     fn poll_refused(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &self.registrar {
-                Some(ended) if ended.is_default && !is_shutting_down(ended) => {}
+                Some(ended) if ended.is_default => {}
                 _ => return self.poll_orphaned(cx),
             }
             let next = self.registrar.insert(default::look_up_registrar());

@@ -6,6 +6,7 @@ pub(crate) mod coop;
 pub(crate) mod give_way;
 #[cfg(tokio_wheel_loom)]
 mod modelled;
+pub(crate) mod notify;
 pub(crate) mod sync;
 pub(crate) mod thread;
 pub(crate) mod trace;

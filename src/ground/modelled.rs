@@ -1,13 +1,6 @@
 //! Replacements for types that loom cannot observe, and for which loom has no type of its own.
 
-use std::{
-    cell::Cell,
-    future::Future,
-    mem,
-    pin::Pin,
-    sync::atomic::Ordering,
-    task::{Context, Poll, Waker},
-};
+use std::{cell::Cell, sync::atomic::Ordering};
 
 pub(crate) use loom::sync::{
     Mutex as Inner, MutexGuard,
@@ -61,60 +54,5 @@ impl<T> OnceLock<T> {
     pub(crate) fn set(&self, value: T) -> Result<(), T> {
         self.is_set.fetch_add(1, Ordering::AcqRel);
         self.value.set(value)
-    }
-}
-
-/// A `Notify` on which at most one task waits.
-pub(crate) struct Notify(Inner<State>);
-
-enum State {
-    Silent,
-    Waiting(Waker),
-    Notified,
-}
-
-impl Notify {
-    pub(crate) fn new() -> Self {
-        Self(Inner::new(State::Silent))
-    }
-
-    pub(crate) fn notify_one(&self) {
-        let before = mem::replace(&mut *self.0.lock().unwrap(), State::Notified);
-        if let State::Waiting(waker) = before {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn notified(&self) -> Notified<'_> {
-        Notified(self)
-    }
-}
-
-pub(crate) struct Notified<'a>(&'a Notify);
-
-impl Future for Notified<'_> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.0.0.lock().unwrap();
-        match &*state {
-            State::Notified => {
-                *state = State::Silent;
-                Poll::Ready(())
-            }
-            State::Silent | State::Waiting(_) => {
-                *state = State::Waiting(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl Drop for Notified<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.0.lock().unwrap();
-        if matches!(*state, State::Waiting(_)) {
-            *state = State::Silent;
-        }
     }
 }

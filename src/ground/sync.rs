@@ -6,7 +6,7 @@
 //! * the locks of shards, of the place where the driver parks, and of scheduled entries
 //! * the locks of the idle set's shards, and the lock of the waker of the set's reaper
 //! * the armed tick, and the counts of entries and registrars
-//! * the notifier of the driver, and the reason why a timer has ended
+//! * the lock of the driver's notifier, and the reason why a timer has ended
 //! * the registry of default timers, and the registrar that a thread remembers
 //! * a clock that a test sets
 //!
@@ -25,7 +25,7 @@ pub(crate) use std::{
     thread_local,
 };
 #[cfg(not(tokio_wheel_loom))]
-pub(crate) use tokio::{runtime::worker_index, sync::Notify};
+pub(crate) use tokio::runtime::worker_index;
 
 use std::sync::{PoisonError, TryLockError};
 

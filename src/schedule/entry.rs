@@ -276,7 +276,7 @@ impl<W: Work> Wake for Entry<W> {
                     }),
                 });
             }
-            Some(End::DriverDropped) => {
+            Some(End::DriverDropped | End::DriverPanicked) => {
                 drop(inner);
                 // The drop of the work may block until another entry of this timer is woken.
                 after_closing(move || {

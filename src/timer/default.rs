@@ -280,8 +280,12 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
         ..registry::timer(current.id())
     };
     let worker = worker_index();
-    let may_be_worker = worker.is_some() && current.runtime_flavor() == RuntimeFlavor::MultiThread;
-    let registrar = timer.default_registrar(may_be_worker);
+    let flavor = current.runtime_flavor();
+    let may_be_worker = worker.is_some() && flavor == RuntimeFlavor::MultiThread;
+    let registrar = match flavor {
+        RuntimeFlavor::CurrentThread => timer.current_thread_registrar(),
+        _ => timer.default_registrar(may_be_worker),
+    };
     let memory = Memory {
         runtime: current.id(),
         timer: timer.clone(),

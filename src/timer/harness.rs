@@ -30,8 +30,8 @@ struct Rope {
     set_for: Option<Instant>,
     pulled: bool,
     deaf: bool,
-    /// Whether the next setting of the alarm panics.
-    broken: bool,
+    /// The number of times that setting the alarm panics from now on.
+    broken: u32,
     waker: Option<Waker>,
 }
 
@@ -70,9 +70,9 @@ impl TestAlarm {
         self.rope.lock().unwrap().deaf = deaf;
     }
 
-    /// Makes the next setting of the alarm panic.
-    pub(super) fn break_once(&self) {
-        self.rope.lock().unwrap().broken = true;
+    /// Makes setting the alarm panic this many times.
+    pub(super) fn break_for(&self, times: u32) {
+        self.rope.lock().unwrap().broken = times;
     }
 
     pub(super) fn set_for(&self) -> Option<Instant> {
@@ -92,7 +92,8 @@ impl Drop for Bell {
 impl Alarm for Bell {
     fn set(&mut self, instant: Instant, waker: &Waker) {
         let mut rope = self.0.rope.lock().unwrap();
-        if std::mem::take(&mut rope.broken) {
+        if rope.broken > 0 {
+            rope.broken -= 1;
             drop(rope);
             std::panic::resume_unwind(Box::new("the alarm"));
         }

@@ -25,7 +25,7 @@ pub use test_util::{advance, pause, resume};
 use std::{
     fmt,
     panic::{RefUnwindSafe, UnwindSafe},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use tokio::runtime;
@@ -86,9 +86,9 @@ struct Handle {
     shared: Arc<Shared>,
     /// The registrar of each shard.
     registrars: Box<[Arc<Registrar>]>,
-    /// The registrar that threads remember which are no workers, if the timer has only one shard. A thread may run one
-    /// current-thread runtime after another, as a simulation does, and would otherwise make a registrar each time.
-    visitors: Option<Arc<Registrar>>,
+    /// The registrar that a thread remembers while it runs the timer's current-thread runtime. A simulation runs many of
+    /// these runtimes on one thread, and the thread would otherwise make a registrar each time.
+    of_current_thread: OnceLock<Arc<Registrar>>,
 }
 
 // A timer stays intact after a panic. User code runs under no lock, and a driver that ends closes its timer.
@@ -125,14 +125,11 @@ impl Timer {
         self.shared().ending.get()
     }
 
-    /// Returns a registrar for the calling thread's shard, for futures that use the default timer.
+    /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
-    /// If the thread is a worker, the registrar is new, and its futures may leave their entries.
+    /// If the thread is a worker, its futures may leave their entries.
     fn default_registrar(&self, is_worker: bool) -> Arc<Registrar> {
-        if let (false, Some(visitors)) = (is_worker, &self.handle.visitors) {
-            return visitors.clone();
-        }
         let shard = self.registrar().shard.clone();
         let left = is_worker.then(|| shard.admit()).flatten();
         Arc::new(Registrar::of_thread(
@@ -140,6 +137,17 @@ impl Timer {
             shard,
             left,
         ))
+    }
+
+    /// Returns the registrar of a thread that runs the timer's current-thread runtime.
+    fn current_thread_registrar(&self) -> Arc<Registrar> {
+        let made = &self.handle.of_current_thread;
+        if let Some(registrar) = made.get() {
+            return registrar.clone();
+        }
+        let registrar = self.default_registrar(false);
+        let _ = made.set(registrar.clone());
+        registrar
     }
 
     /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
@@ -188,13 +196,6 @@ impl Parts {
         let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);
         let registrars = Registrar::of_all_shards(&shared);
-        let visitors = match &*shared.shards {
-            [shard] => {
-                let registrar = Registrar::of_thread(shared.clone(), shard.clone(), None);
-                Some(Arc::new(registrar))
-            }
-            _ => None,
-        };
         let waker = shared.clone().into();
         shared.parking.open(self.alarm, waker, self.turn);
         let driver = DriverTask(shared.clone());
@@ -202,7 +203,7 @@ impl Parts {
             handle: Arc::new(Handle {
                 shared,
                 registrars,
-                visitors,
+                of_current_thread: OnceLock::new(),
             }),
             may_shut_down: true,
         };

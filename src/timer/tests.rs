@@ -1,7 +1,7 @@
 //! Tests of the driver on the harness. Each test moves the clock, rings the alarm and polls the driver.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex},
@@ -456,18 +456,18 @@ fn an_alarm_that_panics_is_set_again() {
             "a worker" => {}
             "the waker of the alarm" => {
                 harness.clock.advance(ms(6));
-                harness.alarm.break_once();
+                harness.alarm.break_for(1);
                 harness.alarm.ring();
             }
             _ => {
-                harness.alarm.break_once();
+                harness.alarm.break_for(1);
                 harness.timer.shared().notify.notify_one();
             }
         }
         let mut earlier = task::spawn(harness.timer.sleep_until(harness.clock.now() + ms(2)));
         runtime.block_on(async {
             if by == "a worker" {
-                harness.alarm.break_once();
+                harness.alarm.break_for(1);
             }
             assert_pending!(earlier.poll());
         });
@@ -476,6 +476,23 @@ fn an_alarm_that_panics_is_set_again() {
         assert_ready!(earlier.poll(), "{by}");
         assert_ready!(first.poll(), "{by}");
     }
+}
+
+/// The driver's task tries again in each poll, and lets other tasks run between two polls.
+#[test]
+fn an_alarm_that_always_panics_does_not_keep_a_worker() {
+    let mut harness = Harness::new(1);
+    let mut sleep = harness.sleep(ms(5));
+    harness.alarm.break_for(100);
+    harness.timer.shared().notify.notify_one();
+    for _ in 0..50 {
+        assert_pending!(harness.driver.poll());
+        assert!(harness.driver.is_woken());
+    }
+    harness.drive();
+    assert_eq!(harness.alarm.set_for(), Some(harness.start + ms(5)));
+    harness.run_to(harness.start + ms(5));
+    assert_ready!(sleep.poll());
 }
 
 /// A task with a sleep of zero runs after the tasks that are ready. So the sleep fires with the alarm, and a worker does
@@ -496,9 +513,20 @@ fn a_sleep_of_zero_waits_for_the_alarm() {
         harness.run_to(next);
         assert_ready!(sleep.poll());
     }
-    let mut late = task::spawn(harness.timer.sleep_until(harness.clock.now()));
+    let now = harness.clock.now();
+    let mut late = task::spawn(harness.timer.sleep_until(now));
+    let mut timeout = task::spawn(Box::pin(
+        harness.timer.timeout_at(now + ms(1), pending::<()>()),
+    ));
     harness.clock.advance(ms(1));
-    assert_ready!(late.poll());
+    runtime.block_on(async {
+        assert_ready!(late.poll());
+        assert_pending!(timeout.poll());
+    });
+    // Outside the runtime, nothing may drive the timer.
+    assert_ready!(task::spawn(harness.timer.sleep_until(harness.clock.now())).poll());
+    harness.run_to(harness.alarm.set_for().unwrap());
+    assert!(assert_ready!(timeout.poll()).is_err());
 }
 
 /// A listener that makes a sleep and moves it to a task does not put the sleeps of all tasks into its own shard.

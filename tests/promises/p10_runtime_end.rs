@@ -362,6 +362,35 @@ fn the_drop_returns_while_a_worker_waits_in_place_for_an_interval() {
     });
 }
 
+/// A test that panics drops its runtime while it unwinds. A sleep that a task then polls panics too, and does not wait.
+#[test]
+fn a_runtime_may_end_while_its_thread_unwinds() {
+    struct Polls(mpsc::Sender<String>);
+    impl Drop for Polls {
+        fn drop(&mut self) {
+            let polls = || poll(&mut sleep(secs(3_600)), Waker::noop());
+            let told = catch_unwind(AssertUnwindSafe(polls)).unwrap_err();
+            self.0.send(*told.downcast().unwrap()).unwrap();
+        }
+    }
+    does_not_hang(|| {
+        let (tells, told) = mpsc::channel();
+        let panicked = catch_unwind(|| {
+            let runtime = current_thread();
+            runtime.block_on(sleep(ms(1)));
+            let polls = Polls(tells);
+            runtime.spawn(async move {
+                let _polls = polls;
+                pending::<()>().await;
+            });
+            quiet_panic();
+        });
+        assert!(panicked.is_err());
+        let told = told.recv().unwrap();
+        assert!(told.contains("shut down"), "{told}");
+    });
+}
+
 /// Futures wait for the end of their runtime, and some of their wakers panic then. The other futures are woken, and the
 /// drop of the runtime returns.
 #[test]

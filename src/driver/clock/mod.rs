@@ -48,7 +48,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock of the current runtime, which starts now. The builder has checked that the tick is from 1 ns to 1 h.
+    /// Creates a clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
     pub(crate) fn new(tick: Duration) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
         let shift = tick.next_power_of_two().ilog2();
@@ -57,9 +57,17 @@ impl Clock {
             tick,
             multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
             shift,
-            can_be_paused: can_be_paused(),
+            can_be_paused: true,
             #[cfg(test)]
             manual: None,
+        }
+    }
+
+    /// Creates a clock of the current runtime.
+    pub(crate) fn of_runtime(tick: Duration) -> Self {
+        Self {
+            can_be_paused: can_be_paused(),
+            ..Self::new(tick)
         }
     }
 
@@ -104,8 +112,8 @@ impl Clock {
     /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
     /// milliseconds, so its sleeps still wait then.
     ///
-    /// Returns `false` on a paused clock, where tokio's sleep of zero is ready at once. Also returns `false` if the next
-    /// tick may be more than a millisecond away.
+    /// Returns `false` if the clock is or was paused. On a paused clock, tokio's sleep of zero is ready at once. Also
+    /// returns `false` if the next tick may be more than a millisecond away.
     pub(crate) fn has_just_passed(&self, deadline: Instant, now: Instant) -> bool {
         let passed = now.duration_since(deadline).as_nanos();
         passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look().1

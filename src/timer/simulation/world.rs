@@ -433,14 +433,15 @@ impl World {
 
     fn poll(&self, place: Place, manners: Option<Manners>) {
         self.progress.advance();
-        if self.ledger().driver_is_dropped && worker_index().is_some() {
-            // On a worker, the future would wait for the end of the runtime, which goes on here. Tests of this case:
-            // `tests/promises/p10_runtime_end.rs`.
-            return;
-        }
         let Some(mut occupant) = self.take(place) else {
             return;
         };
+        let waits_for_the_end = self.ledger().driver_is_dropped && worker_index().is_some();
+        if waits_for_the_end && self.now() < occupant.deadline {
+            // On a worker, the future would wait for the end of the runtime, which goes on here. Tests of this case:
+            // `tests/promises/p10_runtime_end.rs`.
+            return self.put_back(place, occupant);
+        }
         self.is_noisy();
         let waits = (occupant.number).filter(|number| self.ledger().waits(*number));
         let registered = waits.and_then(|number| self.ledger().guest(number));

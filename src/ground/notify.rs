@@ -1,0 +1,124 @@
+//! A notification for one task, which a panic of the task's waker does not lose.
+//!
+//! tokio's `Notify` forgets the waker before it wakes it. With `tokio_unstable` and tokio's feature `tracing`, tokio emits
+//! an event before a wake, and a subscriber may panic.
+
+use std::{
+    future::Future,
+    mem,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use crate::ground::{sync::Mutex, unwind};
+
+/// A `Notify` on which at most one task waits.
+pub(crate) struct Notify(Mutex<State>);
+
+enum State {
+    Silent,
+    Waiting(Waker),
+    Notified,
+}
+
+impl Notify {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State::Silent))
+    }
+
+    /// Ends the wait of the task, or the next wait if the task does not wait.
+    pub(crate) fn notify_one(&self) {
+        let before = mem::replace(&mut *self.0.lock(), State::Notified);
+        if let State::Waiting(waker) = before {
+            if !unwind::is_ok(unwind::catch(|| waker.wake_by_ref())) {
+                unwind::contain(|| waker.wake_by_ref());
+            }
+            unwind::discard(waker);
+        }
+    }
+
+    /// Waits for the next notification.
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        Notified(self)
+    }
+}
+
+pub(crate) struct Notified<'a>(&'a Notify);
+
+impl Future for Notified<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut state = self.0.0.lock();
+        let next = match *state {
+            State::Notified => State::Silent,
+            State::Silent | State::Waiting(_) => State::Waiting(waker),
+        };
+        let before = mem::replace(&mut *state, next);
+        drop(state);
+        match before {
+            State::Notified => Poll::Ready(()),
+            State::Silent | State::Waiting(_) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Notified<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        if matches!(*state, State::Waiting(_)) {
+            let waiting = mem::replace(&mut *state, State::Silent);
+            drop(state);
+            drop(waiting);
+        }
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{panic::resume_unwind, sync::Arc, task::Wake};
+
+    use tokio_test::{assert_pending, assert_ready, task};
+
+    use super::*;
+
+    #[test]
+    fn a_notification_ends_one_wait() {
+        let notify = Notify::new();
+        notify.notify_one();
+        notify.notify_one();
+        assert_ready!(task::spawn(notify.notified()).poll());
+        let mut waiting = task::spawn(notify.notified());
+        assert_pending!(waiting.poll());
+        notify.notify_one();
+        assert!(waiting.is_woken());
+        assert_ready!(waiting.poll());
+        assert_pending!(task::spawn(notify.notified()).poll());
+    }
+
+    /// A waker whose first wake panics.
+    #[test]
+    fn a_wake_that_panics_is_repeated() {
+        struct Panics(Mutex<u32>);
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                let mut wakes = self.0.lock();
+                *wakes += 1;
+                if *wakes == 1 {
+                    drop(wakes);
+                    resume_unwind(Box::new("a subscriber"));
+                }
+            }
+        }
+        let notify = Notify::new();
+        let wakes = Arc::new(Panics(Mutex::new(0)));
+        let waker = wakes.clone().into();
+        let mut notified = notify.notified();
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut notified).poll(&mut cx).is_pending());
+        notify.notify_one();
+        assert_eq!(*wakes.0.lock(), 2);
+        assert!(Pin::new(&mut notified).poll(&mut cx).is_ready());
+    }
+}
