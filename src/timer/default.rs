@@ -11,17 +11,15 @@
 //! | state | the thread | a registration |
 //! |---|---|---|
 //! | (nothing) | has not used a default timer | looks the timer up |
-//! | `Unknown` | is a worker, maybe of another runtime whose task has entered the remembered runtime's handle | asks which runtime is current, and looks the timer up if it is another one |
+//! | `Asks` | may be a worker of another runtime whose task has entered the remembered runtime's handle, or may run one runtime after another | asks which runtime is current, and looks the timer up if it is another one |
 //! | `Worker` | is a worker of the remembered runtime | uses the timer |
-//! | `AlwaysAsk` | is no worker of a multi-thread runtime, so it may run one runtime after another | as `Unknown` |
 //!
 //! # Rules
 //!
-//! * A look-up replaces the memory. The new state is `Unknown` on a worker thread of a multi-thread runtime, and
-//!   `AlwaysAsk` on any other thread.
-//! * `Unknown` becomes `Worker` when the thread runs a [`witness`]. `worker_index` only shows that the thread is
-//!   a worker of some runtime, but a runtime runs its tasks on its own workers. So the thread spawns a task on
-//!   the runtime, which usually runs next on the same thread. Test:
+//! * A look-up replaces the memory. The new state is `Asks`.
+//! * `Asks` becomes `Worker` when the thread runs a [`witness`]. `worker_index` only shows that the thread is
+//!   a worker of some runtime, but a runtime runs its tasks on its own workers. So a worker of a multi-thread runtime
+//!   spawns a task on the remembered runtime, which usually runs next on the same thread. Test:
 //!   `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
 //! * A thread that has another worker index than at the look-up looks the timer up again. After
 //!   `block_in_place` it may be another worker, with another shard.
@@ -62,8 +60,8 @@ thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
 }
 
-/// A thread in the state `Unknown` spawns a witness at its first registration after the look-up, and then
-/// after this many registrations: another worker may have run the witness.
+/// A worker in the state `Asks` spawns a witness at its first registration after the look-up, and then after this
+/// many registrations: another worker may have run the witness.
 const REGISTRATIONS_PER_WITNESS: u32 = 1_024;
 
 /// The maximum number of references that a thread keeps. A few are enough, because a request usually has only
@@ -93,35 +91,43 @@ struct Memory {
 
 /// The state of a thread. The documentation of this module explains the states.
 enum Thread {
-    Unknown { registrations: u32 },
+    Asks {
+        /// The number of registrations since the look-up, if the thread is a worker of a multi-thread runtime.
+        as_worker: Option<u32>,
+    },
     Worker,
-    AlwaysAsk,
+}
+
+/// What a thread remembers for a registration.
+enum Remembered {
+    Nothing,
+    Registrar(Arc<Registrar>),
+    /// The caller must also spawn a witness on this runtime.
+    WithWitness(Arc<Registrar>, runtime::Handle),
 }
 
 impl Memory {
-    /// Returns the registrar, if it belongs to the current runtime and worker. If the caller must spawn a
-    /// witness, also returns the runtime.
+    /// Returns the registrar, if it belongs to the current runtime and worker.
     #[inline]
-    fn registrar(&mut self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
+    fn registrar(&mut self) -> Remembered {
         if self.worker != worker_index() {
-            return None;
+            return Remembered::Nothing;
         }
-        if matches!(self.thread, Thread::Worker) {
-            return Some((self.reference(), None));
-        }
-        let current = runtime::Handle::try_current().ok()?;
-        if current.id() != self.runtime {
-            return None;
-        }
-        let needs_witness = match &mut self.thread {
-            Thread::Unknown { registrations } => {
-                let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
-                *registrations = registrations.wrapping_add(1);
-                is_turn
-            }
-            Thread::Worker | Thread::AlwaysAsk => false,
+        let Thread::Asks { as_worker } = &mut self.thread else {
+            return Remembered::Registrar(self.reference());
         };
-        Some((self.reference(), needs_witness.then_some(current)))
+        let current = match runtime::Handle::try_current() {
+            Ok(current) if current.id() == self.runtime => current,
+            _ => return Remembered::Nothing,
+        };
+        if let Some(registrations) = as_worker {
+            let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
+            *registrations = registrations.wrapping_add(1);
+            if is_turn {
+                return Remembered::WithWitness(self.reference(), current);
+            }
+        }
+        Remembered::Registrar(self.reference())
     }
 
     #[inline]
@@ -244,16 +250,17 @@ impl Timer {
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
-    let remembered = MEMORY
-        .try_with(|memory| memory.borrow_mut().as_mut().and_then(Memory::registrar))
-        .unwrap_or_default();
+    let remembered = MEMORY.try_with(|memory| match &mut *memory.borrow_mut() {
+        Some(memory) => memory.registrar(),
+        None => Remembered::Nothing,
+    });
     match remembered {
-        Some((registrar, None)) => registrar,
-        Some((registrar, Some(runtime))) => {
+        Ok(Remembered::Registrar(registrar)) => registrar,
+        Ok(Remembered::WithWitness(registrar, runtime)) => {
             runtime.spawn(witness(runtime.id()));
             registrar
         }
-        None => look_up_registrar(),
+        Ok(Remembered::Nothing) | Err(_) => look_up_registrar(),
     }
 }
 
@@ -292,9 +299,8 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
         registrar: registrar.clone(),
         references: Vec::with_capacity(KEPT),
         worker,
-        thread: match may_be_worker {
-            true => Thread::Unknown { registrations: 0 },
-            false => Thread::AlwaysAsk,
+        thread: Thread::Asks {
+            as_worker: may_be_worker.then_some(0),
         },
     };
     // Dropping the replaced memory drops wakers and may wake a driver, so the borrow must have ended.
