@@ -35,7 +35,6 @@
 //! |---|---|---|
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | run a task later | [`Timer::schedule`] and the [module `schedule`](mod@schedule) | |
-//! | expire the elements of a queue | [`DelayQueue`] | |
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
 //! | expire keys that are not touched for some time | module `idle` | `idle` |
@@ -43,8 +42,8 @@
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. The package `tokio-wheel-util` has adapters for streams, I/O, tower, HTTP and
-//! hyper. More pages: [migration], [which timer for which job][which-timer],
+//! No feature is on by default. The package `tokio-wheel-util` has a queue of delayed elements, and adapters for
+//! streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [figures] and [testing].
 //!
 //! # Tasks that run later
@@ -160,7 +159,6 @@ mod futures;
 mod ground;
 mod timer;
 
-pub mod delay_queue;
 pub mod error;
 pub mod schedule;
 
@@ -170,7 +168,6 @@ pub mod idle;
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};
 
-pub use delay_queue::DelayQueue;
 pub use futures::{
     FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
     timeout_at,

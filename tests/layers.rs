@@ -21,17 +21,11 @@ const FLOORS: [&[&str]; 5] = [
     &["driver"],
     &["timer"],
     &["futures"],
-    &["delay_queue", "idle", "schedule"],
+    &["idle", "schedule"],
 ];
 
 /// Files and folders that are compiled only for tests.
-const TESTS: [&str; 5] = [
-    "harness",
-    "loom_tests",
-    "simulation",
-    "starved",
-    "tests",
-];
+const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
 
 /// The path of a module or an item, without `crate`.
 type Module = Vec<String>;

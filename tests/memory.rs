@@ -15,7 +15,7 @@ use std::{
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio_wheel::{
-    DelayQueue, Duration, Sleep, Timer,
+    Duration, Sleep, Timer,
     idle::{IdleSet, Touched},
 };
 
@@ -24,9 +24,6 @@ static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Lets one test run at a time, because the allocator counts for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The number of bytes that the test harness may allocate.
-const LITTLE: usize = 16 * 1_024;
 
 /// Returns the result of `make`, and the number of bytes that it holds.
 fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
@@ -65,20 +62,6 @@ fn a_small_idle_set_takes_little() {
             "a set of 5 keys with {shards} shards takes {small} bytes"
         );
     }
-}
-
-/// A queue never moves its elements, so it allocates memory only when they come.
-#[test]
-fn reserving_allocates_nothing() {
-    let _alone = ALONE.lock();
-    const MANY: usize = 1 << 27;
-    let mut queue = DelayQueue::<u64>::new();
-    let ((), bytes) = bytes_of(|| queue.reserve(MANY));
-    assert!(queue.capacity() >= MANY);
-    assert!(bytes <= LITTLE, "reserving took {bytes} bytes");
-    let (queue, bytes) = bytes_of(|| DelayQueue::<u64>::with_capacity(1 << 31));
-    assert_eq!(queue.capacity(), 1 << 31);
-    assert!(bytes <= LITTLE, "a new queue took {bytes} bytes");
 }
 
 /// Promise 13. The memory of the futures and the memory of their entries count together.

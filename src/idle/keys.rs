@@ -378,6 +378,8 @@ impl<K> LockedShard<'_, K> {
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
+    use bounded_wheel::CHUNK;
+
     use super::{
         super::{overtaken::Overtaken, table::LITTLE},
         *,

@@ -7,13 +7,15 @@
     attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
-//! Adapters of [`tokio_wheel`] for streams, I/O, tower, HTTP and hyper.
+//! Services and adapters of [`tokio_wheel`]: a queue of delayed elements, and timeouts for streams, I/O, tower, HTTP and
+//! hyper.
 //!
-//! Each adapter is a feature, and no feature is on by default. The adapters use only the public interface of
-//! [`tokio_wheel`], as a program of your own would.
+//! Each of them is a feature, and no feature is on by default. They use only the public interface of [`tokio_wheel`], as
+//! a program of your own would.
 //!
 //! | need | module | feature |
 //! |---|---|---|
+//! | expire the elements of a queue | [`delay_queue`] | `delay_queue` |
 //! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
 //! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
@@ -26,9 +28,13 @@
 //! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
 //! [`Timer`](tokio_wheel::Timer).
 
+#[cfg(feature = "delay_queue")]
+mod ground;
 #[allow(unused, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
+#[cfg(feature = "delay_queue")]
+pub mod delay_queue;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "hyper")]

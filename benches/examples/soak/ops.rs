@@ -18,10 +18,13 @@ use tokio::{
     task::yield_now,
 };
 use tokio_wheel::{
-    DelayQueue, Duration, Instant,
+    Duration, Instant,
     idle::{IdleSet, Touched},
 };
-use tokio_wheel_util::io::{Limits, TimeoutStream};
+use tokio_wheel_util::{
+    delay_queue::DelayQueue,
+    io::{Limits, TimeoutStream},
+};
 
 use crate::{
     epoch::LIMITED,

@@ -168,6 +168,7 @@ impl Clock {
     }
 
     /// Returns the instant at which `tick` begins, or a far instant if the tick is beyond the clock's reach.
+    #[cfg(feature = "idle")]
     pub(crate) fn saturating_instant(&self, tick: Tick) -> Instant {
         let far = || saturating_add(self.origin, Duration::MAX);
         self.instant(tick).unwrap_or_else(far)

@@ -1,0 +1,8 @@
+//! What the services with a wheel of their own share. A service divides time into ticks, sleeps until a tick, and wakes
+//! its task.
+
+pub(crate) mod clock;
+pub(crate) mod give_way;
+pub(crate) mod tick_sleep;
+pub(crate) mod unwind;
+pub(crate) mod waker;
