@@ -37,13 +37,12 @@
 //! | run a task later | [`Timer::schedule`] and the [module `schedule`](mod@schedule) | |
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
-//! | expire keys that are not touched for some time | module `idle` | `idle` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. The package `tokio-wheel-util` has a queue of delayed elements, and adapters for
-//! streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
+//! No feature is on by default. The package `tokio-wheel-util` has a queue of delayed elements, a set of keys
+//! that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [figures] and [testing].
 //!
 //! # Tasks that run later
@@ -106,7 +105,7 @@
 //! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling an entry
 //!   never wakes the driver.
 //! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
-//!   panics harms no other entry. Only the module `idle` calls user code under a lock, to compare keys.
+//!   panics harms no other entry.
 //!
 //! # What differs from `tokio::time`
 //!
@@ -161,9 +160,6 @@ mod timer;
 
 pub mod error;
 pub mod schedule;
-
-#[cfg(feature = "idle")]
-pub mod idle;
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

@@ -93,23 +93,6 @@ auto_traits! {
     }
 }
 
-#[cfg(feature = "idle")]
-mod idle_types {
-    use super::*;
-    use tokio_wheel::idle::{self, IdleSet, Reaper};
-
-    auto_traits! {
-        idle_sets {
-            "1 1 1 1 1" IdleSet<u8>,
-            "1 1 1 1 1" IdleSet<Cell<u8>>,
-            "1 1 1 1 1" Reaper<u8>,
-            "1 1 1 1 1" idle::Builder<u8>,
-            "0 0 1 1 1" IdleSet<Nothing>,
-            "0 0 1 1 1" Reaper<Nothing>,
-        }
-    }
-}
-
 // These are tokio's own types, so values can go to and from code that uses tokio's timers.
 assert_type_eq_all!(Instant, tokio::time::Instant);
 assert_type_eq_all!(MissedTickBehavior, tokio::time::MissedTickBehavior);

@@ -32,7 +32,7 @@ use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 use tokio_wheel::{Duration, Timer};
 
-use crate::ground::{give_way::Yields, tick_sleep::TickSleep, waker};
+use crate::ground::{clock::nanos, give_way::Yields, tick_sleep::TickSleep, waker};
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
 /// of a millisecond.
@@ -287,7 +287,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        let deadline = self.sleep.clock.deadline_after(timeout);
+        let deadline = self.deadline_after(timeout);
         self.insert_tick(value, deadline)
     }
 
@@ -603,7 +603,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "`false` means that no element was reset"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
-        let deadline = self.sleep.clock.deadline_after(timeout);
+        let deadline = self.deadline_after(timeout);
         self.reset_tick(key, deadline)
     }
 
@@ -767,6 +767,13 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn compact(&mut self) {
         self.shrink_to_fit();
+    }
+
+    /// Returns the first tick that is not before the end of `timeout`, which starts now.
+    #[inline]
+    fn deadline_after(&self, timeout: Duration) -> Tick {
+        let clock = &self.sleep.clock;
+        clock.deadline_after(clock.elapsed(), nanos(timeout))
     }
 
     /// Inserts an element that expires at the tick `deadline`.

@@ -3,15 +3,21 @@
 //! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, or
 //! tolerates a few KiB.
 
-#![cfg(feature = "delay_queue")]
+#![cfg(all(feature = "delay_queue", feature = "idle"))]
 
-use std::alloc::System;
+use std::{alloc::System, sync::Mutex, time::Duration};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio_wheel_util::delay_queue::DelayQueue;
+use tokio_wheel_util::{
+    delay_queue::DelayQueue,
+    idle::{IdleSet, Touched},
+};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Lets one test run at a time, because the allocator counts for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The number of bytes that the test harness may allocate.
 const LITTLE: usize = 16 * 1_024;
@@ -25,9 +31,40 @@ fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
     (made, bytes)
 }
 
+/// A shard takes 13 KiB from its first key. So the memory of a small set depends on its keys, and
+/// hardly on its number of shards.
+#[test]
+fn a_small_idle_set_takes_little() {
+    let _alone = ALONE.lock();
+    for (shards, used) in [(1, 1), (8, 5), (1_024, 5)] {
+        let sets_of = |keys: u64| {
+            let set = || {
+                let builder = IdleSet::builder(Duration::from_secs(30)).shards(shards);
+                let (set, reaper) = builder.build().unwrap();
+                (0..keys).for_each(|key| assert_eq!(set.touch(&key), Touched::Inserted));
+                (set, reaper)
+            };
+            let (sets, bytes) =
+                bytes_of(|| std::iter::repeat_with(set).take(1_000).collect::<Vec<_>>());
+            bytes / sets.len()
+        };
+        let (empty, small) = (sets_of(0), sets_of(5));
+        let slots = 2_048 + 24 * shards;
+        assert!(
+            empty <= slots,
+            "an empty set with {shards} shards takes {empty} bytes"
+        );
+        assert!(
+            small <= slots + used * 13 * 1_024,
+            "a set of 5 keys with {shards} shards takes {small} bytes"
+        );
+    }
+}
+
 /// A queue never moves its elements, so it allocates memory only when they come.
 #[test]
 fn reserving_allocates_nothing() {
+    let _alone = ALONE.lock();
     const MANY: usize = 1 << 27;
     let mut queue = DelayQueue::<u64>::new();
     let ((), bytes) = bytes_of(|| queue.reserve(MANY));
@@ -42,6 +79,7 @@ fn reserving_allocates_nothing() {
 /// thread whose stack overflows aborts the test.
 #[test]
 fn a_new_queue_needs_little_stack() {
+    let _alone = ALONE.lock();
     const STACK: usize = 24 * 1_024;
     let thread = std::thread::Builder::new().stack_size(STACK);
     let len = thread.spawn(|| DelayQueue::<u8>::new().len());

@@ -17,12 +17,10 @@ use tokio::{
     runtime::Handle,
     task::yield_now,
 };
-use tokio_wheel::{
-    Duration, Instant,
-    idle::{IdleSet, Touched},
-};
+use tokio_wheel::{Duration, Instant};
 use tokio_wheel_util::{
     delay_queue::DelayQueue,
+    idle::{IdleSet, Touched},
     io::{Limits, TimeoutStream},
 };
 

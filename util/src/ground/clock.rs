@@ -7,10 +7,14 @@ use bounded_wheel::{NEVER, Tick};
 use tokio::time::Instant;
 use tokio_wheel::Duration;
 
-const NANOS_PER_SEC: u64 = 1_000_000_000;
+/// The longest time since its origin that a clock represents: 292 years, in nanoseconds. So a tick is less than 2^63.
+const REACH: u64 = 1 << 63;
 
-/// The time since its origin that a clock can represent: 292 years. So a tick is less than 2^63.
-const REACH: Duration = Duration::from_secs((1 << 63) / NANOS_PER_SEC);
+/// Returns a duration in nanoseconds, at most 584 years.
+#[inline]
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// Converts between instants and the ticks of one service.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +22,7 @@ pub(crate) struct Clock {
     /// The instant of tick 0.
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 ns to 1 h.
-    tick: u64,
+    pub(crate) tick: u64,
 }
 
 impl Clock {
@@ -26,13 +30,19 @@ impl Clock {
     pub(crate) fn new(tick: Duration) -> Self {
         Self {
             origin: Instant::now(),
-            tick: tick.as_nanos() as u64,
+            tick: nanos(tick),
         }
     }
 
     /// Returns the current tick. The function rounds the current time down.
     pub(crate) fn now(&self) -> Tick {
-        self.nanos(Instant::now()) / self.tick
+        self.elapsed() / self.tick
+    }
+
+    /// Returns the number of nanoseconds from the origin to now.
+    #[inline]
+    pub(crate) fn elapsed(&self) -> u64 {
+        self.since(Instant::now())
     }
 
     /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up.
@@ -40,18 +50,15 @@ impl Clock {
     /// Returns [`NEVER`] for a deadline beyond the clock's reach.
     #[inline]
     pub(crate) fn deadline(&self, deadline: Instant) -> Tick {
-        match self.nanos(deadline) {
-            u64::MAX => NEVER,
-            nanos => nanos.div_ceil(self.tick),
-        }
+        self.deadline_after(self.since(deadline), 0)
     }
 
-    /// Returns the first tick that is not before the end of `timeout`, which starts now.
+    /// Returns the first tick that is not before [`elapsed`](Self::elapsed) plus `timeout`, in nanoseconds.
     #[inline]
-    pub(crate) fn deadline_after(&self, timeout: Duration) -> Tick {
-        match Instant::now().checked_add(timeout) {
-            Some(deadline) => self.deadline(deadline),
-            None => NEVER,
+    pub(crate) fn deadline_after(&self, elapsed: u64, timeout: u64) -> Tick {
+        match elapsed.saturating_add(timeout) {
+            nanos @ ..REACH => nanos.div_ceil(self.tick),
+            _ => NEVER,
         }
     }
 
@@ -73,16 +80,10 @@ impl Clock {
         self.instant(tick).or_else(far).unwrap_or(self.origin)
     }
 
-    /// Returns the number of nanoseconds from the origin to `instant`.
-    ///
-    /// Returns 0 if `instant` is before the origin. Returns [`u64::MAX`] if `instant` is beyond the clock's reach.
+    /// Returns the number of nanoseconds from the origin to `instant`, or 0 if `instant` is before the origin.
     #[inline]
-    fn nanos(&self, instant: Instant) -> u64 {
-        let since = instant.saturating_duration_since(self.origin);
-        if since >= REACH {
-            return u64::MAX;
-        }
-        since.as_secs() * NANOS_PER_SEC + u64::from(since.subsec_nanos())
+    fn since(&self, instant: Instant) -> u64 {
+        nanos(instant.saturating_duration_since(self.origin))
     }
 }
 
@@ -92,30 +93,35 @@ mod tests {
 
     use super::*;
 
+    const HOUR: u64 = 3_600_000_000_000;
+
     proptest! {
         #[test]
-        fn deadlines_round_up_and_the_clock_down(
-            tick in 1..=3_600 * NANOS_PER_SEC,
-            nanos in 0..REACH.as_nanos() as u64,
-        ) {
+        fn deadlines_round_up_and_the_clock_down(tick in 1..=HOUR, nanos in 0..REACH) {
             let clock = Clock::new(Duration::from_nanos(tick));
             let instant = clock.origin + Duration::from_nanos(nanos);
             let deadline = clock.deadline(instant);
             let reached = clock.instant(deadline).expect("the deadline is within reach");
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
-            prop_assert!(clock.nanos(instant) / tick <= deadline);
+            prop_assert!(clock.since(instant) / tick <= deadline);
+            for timeout in [0, 1, nanos / 2, nanos] {
+                let elapsed = nanos.saturating_sub(timeout);
+                prop_assert_eq!(clock.deadline_after(elapsed, nanos - elapsed), deadline);
+            }
         }
     }
 
     #[test]
     fn every_duration_saturates() {
         let clock = Clock::new(Duration::from_millis(1));
-        assert_eq!(clock.deadline_after(Duration::MAX), NEVER);
-        assert_eq!(clock.deadline_after(REACH), NEVER);
+        for (elapsed, timeout) in [(0, REACH), (REACH - 1, 1), (5, u64::MAX), (REACH, u64::MAX)] {
+            assert_eq!(clock.deadline_after(elapsed, timeout), NEVER);
+        }
         assert_eq!(clock.instant(NEVER), None);
         let decades = Instant::now() + Duration::from_secs(30 * 365 * 86_400);
         assert!(clock.saturating_instant(NEVER) > decades);
+        assert!(clock.deadline(clock.saturating_instant(NEVER)) > clock.now());
     }
 
     #[test]
