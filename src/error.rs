@@ -93,8 +93,6 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
 
 /// The error of a [`Builder`](crate::Builder) that cannot create its timer.
 ///
-/// The builder of an idle set returns this error too.
-///
 /// # Examples
 ///
 /// ```
@@ -131,15 +129,6 @@ pub enum BuildError {
     },
     /// The limit of pending entries is zero.
     ZeroMaxPending,
-    /// The minimal timeout of an idle set is longer than the timeout of the set.
-    #[cfg(feature = "idle")]
-    #[non_exhaustive]
-    MinTimeout {
-        /// The minimal timeout that the caller set.
-        given: Duration,
-        /// The timeout of the set. The minimal timeout must not be longer.
-        max: Duration,
-    },
     /// The calling thread is not in a runtime.
     NoRuntime,
     /// The runtime has shut down, or is shutting down.
@@ -168,10 +157,6 @@ impl fmt::Display for BuildError {
                 write!(f, "shards must be 1 to {max}, got {given}")
             }
             Self::ZeroMaxPending => f.write_str("max_pending must be at least 1, got 0"),
-            #[cfg(feature = "idle")]
-            Self::MinTimeout { given, max } => {
-                write!(f, "min_timeout must be at most {max:?}, got {given:?}")
-            }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
             Self::RuntimeShutdown => {
                 f.write_str("a timer was built on a runtime that has shut down")

@@ -35,16 +35,14 @@
 //! |---|---|---|
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | run a task later | [`Timer::schedule`] and the [module `schedule`](mod@schedule) | |
-//! | expire the elements of a queue | [`DelayQueue`] | |
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
-//! | expire keys that are not touched for some time | module `idle` | `idle` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. The package `tokio-wheel-util` has adapters for streams, I/O, tower, HTTP and
-//! hyper. More pages: [migration], [which timer for which job][which-timer],
+//! No feature is on by default. The package `tokio-wheel-util` has a queue of delayed elements, a set of keys
+//! that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [figures] and [testing].
 //!
 //! # Tasks that run later
@@ -107,7 +105,7 @@
 //! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling an entry
 //!   never wakes the driver.
 //! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
-//!   panics harms no other entry. Only the module `idle` calls user code under a lock, to compare keys.
+//!   panics harms no other entry.
 //!
 //! # What differs from `tokio::time`
 //!
@@ -160,17 +158,12 @@ mod futures;
 mod ground;
 mod timer;
 
-pub mod delay_queue;
 pub mod error;
 pub mod schedule;
-
-#[cfg(feature = "idle")]
-pub mod idle;
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};
 
-pub use delay_queue::DelayQueue;
 pub use futures::{
     FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
     timeout_at,

@@ -1,22 +1,17 @@
 //! The auto traits and the signatures of the public items.
 
+mod support;
+
 use std::{
-    cell::Cell,
-    error::Error,
-    future::Future,
-    future::Ready,
-    io,
-    marker::{PhantomData, PhantomPinned},
-    ops::ControlFlow,
-    panic::{RefUnwindSafe, UnwindSafe},
-    pin::Pin,
-    rc::Rc,
+    cell::Cell, error::Error, future::Future, future::Ready, io, marker::PhantomPinned,
+    ops::ControlFlow, pin::Pin,
 };
 
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
+use support::auto_traits::{Nothing, auto_traits};
 use tokio_wheel::{
-    Builder, DelayQueue, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior,
-    Sleep, Timeout, Timer, delay_queue,
+    Builder, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior, Sleep, Timeout,
+    Timer,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
     schedule::{CancelHandle, RunOutput, ScheduledTask, Unstarted},
 };
@@ -45,57 +40,6 @@ assert_impl_all!(Unstarted: Future<Output = ()>);
 assert_impl_all!((): RunOutput<Output = ()>);
 assert_impl_all!(ControlFlow<u8>: RunOutput<Output = u8>);
 assert_not_impl_any!(u8: RunOutput);
-
-/// Compares the auto traits of each type with a row of five bits.
-///
-/// A type has 1 for each trait that it implements and 0 for each other trait. A change of a row is a
-/// breaking change of the crate.
-macro_rules! auto_traits {
-    ($(#[$attribute:meta])* $test:ident { $($expected:literal $type:ty,)* }) => {
-        $(#[$attribute])*
-        #[test]
-        fn $test() {
-            let mut wrong = Vec::new();
-            $(
-                let found: String = [
-                    implements!($type: Send),
-                    implements!($type: Sync),
-                    implements!($type: Unpin),
-                    implements!($type: UnwindSafe),
-                    implements!($type: RefUnwindSafe),
-                ]
-                .map(|implements| if implements { "1" } else { "0" })
-                .join(" ");
-                if found != $expected {
-                    wrong.push(format!("{}: {found}, expected {}", stringify!($type), $expected));
-                }
-            )*
-            assert!(wrong.is_empty(), "Send Sync Unpin UnwindSafe RefUnwindSafe of {wrong:#?}");
-        }
-    };
-}
-
-/// The constant of a type that does not implement the trait in [`implements`].
-trait Otherwise {
-    const IMPLEMENTS: bool = false;
-}
-
-impl<T: ?Sized> Otherwise for T {}
-
-/// Returns whether a type implements a trait.
-macro_rules! implements {
-    ($type:ty: $trait:ident) => {{
-        struct Type<T: ?Sized>(#[allow(dead_code, reason = "for `T`")] PhantomData<T>);
-        #[allow(dead_code, reason = "other types have the constant of `Otherwise`")]
-        impl<T: ?Sized + $trait> Type<T> {
-            const IMPLEMENTS: bool = true;
-        }
-        <Type<$type>>::IMPLEMENTS
-    }};
-}
-
-/// A type argument without any auto trait but `Unpin`.
-type Nothing = PhantomData<(Rc<Cell<u8>>, *mut dyn FnMut())>;
 
 auto_traits! {
     the_macro_itself {
@@ -138,16 +82,6 @@ auto_traits! {
 }
 
 auto_traits! {
-    delay_queues {
-        "1 1 1 1 1" DelayQueue<u8>,
-        "1 0 1 1 0" DelayQueue<Cell<u8>>,
-        "0 0 1 0 0" DelayQueue<Nothing>,
-        "1 1 1 1 1" delay_queue::Expired<u8>,
-        "1 1 1 1 1" delay_queue::Key,
-    }
-}
-
-auto_traits! {
     /// A handle has no part of its task's output. `Unstarted` has a future that need not be `Sync` or
     /// `UnwindSafe`.
     scheduled_tasks {
@@ -156,23 +90,6 @@ auto_traits! {
         "1 1 1 1 1" ScheduledTask<PhantomPinned>,
         "1 0 1 0 0" Unstarted,
         "1 1 1 1 1" CancelHandle,
-    }
-}
-
-#[cfg(feature = "idle")]
-mod idle_types {
-    use super::*;
-    use tokio_wheel::idle::{self, IdleSet, Reaper};
-
-    auto_traits! {
-        idle_sets {
-            "1 1 1 1 1" IdleSet<u8>,
-            "1 1 1 1 1" IdleSet<Cell<u8>>,
-            "1 1 1 1 1" Reaper<u8>,
-            "1 1 1 1 1" idle::Builder<u8>,
-            "0 0 1 1 1" IdleSet<Nothing>,
-            "0 0 1 1 1" Reaper<Nothing>,
-        }
     }
 }
 

@@ -21,7 +21,7 @@ const FLOORS: [&[&str]; 5] = [
     &["driver"],
     &["timer"],
     &["futures"],
-    &["delay_queue", "idle", "schedule"],
+    &["schedule"],
 ];
 
 /// Files and folders that are compiled only for tests.

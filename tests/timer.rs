@@ -4,14 +4,14 @@
 
 mod support;
 
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use support::{
     Wakes, current_thread, ms, multi_thread, panics::panic_of, paused, pending, poll, secs, settle,
 };
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
-    DelayQueue, Duration, Instant, MissedTickBehavior, Sleep, Timer, advance,
+    Duration, Instant, MissedTickBehavior, Sleep, Timer, advance,
     error::{BuildError, TryCurrentError},
     sleep, timeout,
 };
@@ -336,12 +336,6 @@ fn a_future_whose_timer_has_shut_down_starts_no_default_timer() {
     installs_after(|timer| {
         drop(timer.shutdown());
         is_refused(&mut timer.sleep(secs(1)));
-    });
-    installs_after(|timer| {
-        let mut queue = DelayQueue::with_timer(&timer);
-        queue.insert((), secs(1));
-        drop(timer.shutdown());
-        panic_of(|| queue.poll_expired(&mut Context::from_waker(Waker::noop())));
     });
 }
 

@@ -27,13 +27,14 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
+use tokio_wheel::{Instant, Timer};
 use tokio_wheel_benches::{
     cell::{cells, warm_lab},
     lab::is_pending,
     peer::TokioWheel,
     queue, workload,
 };
+use tokio_wheel_util::{delay_queue::DelayQueue, idle::IdleSet};
 
 /// The greatest accepted change of a count.
 const TOLERANCE: f64 = 0.05;

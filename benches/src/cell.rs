@@ -2,7 +2,8 @@
 
 use std::{cell::RefCell, future::Future, time::Duration};
 
-use tokio_wheel::{DelayQueue, Timer, error::BuildError};
+use tokio_wheel::{Timer, error::BuildError};
+use tokio_wheel_util::delay_queue::DelayQueue;
 
 use crate::{
     lab::Lab,

@@ -12,7 +12,7 @@ use std::{
 use fastrand::Rng;
 use tokio::runtime::{self, Runtime};
 use tokio_util::time as tokio_util;
-use tokio_wheel::DelayQueue;
+use tokio_wheel_util::delay_queue::{self, DelayQueue};
 
 /// Pending elements have random deadlines within this time. Elements inserted later have deadlines
 /// beyond it.
@@ -43,10 +43,10 @@ pub trait Queue {
 
 /// Implements the trait for the two types called `DelayQueue`, which have the same methods.
 macro_rules! delay_queue {
-    ($module:ident, $Queue:ty, $name:literal) => {
+    ($Queue:ty, $Key:ty, $name:literal) => {
         impl Queue for $Queue {
             const NAME: &'static str = $name;
-            type Key = $module::delay_queue::Key;
+            type Key = $Key;
 
             fn new() -> Self {
                 Self::new()
@@ -74,8 +74,12 @@ macro_rules! delay_queue {
     };
 }
 
-delay_queue!(tokio_wheel, DelayQueue<u32>, "tokio_wheel");
-delay_queue!(tokio_util, tokio_util::DelayQueue<u32>, "tokio_util");
+delay_queue!(DelayQueue<u32>, delay_queue::Key, "tokio_wheel");
+delay_queue!(
+    tokio_util::DelayQueue<u32>,
+    tokio_util::delay_queue::Key,
+    "tokio_util"
+);
 
 impl Queue for nexus_timer::Wheel<u32> {
     const NAME: &'static str = "nexus_timer";

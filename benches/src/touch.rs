@@ -12,7 +12,7 @@ use std::{
 use fastrand::Rng;
 use tokio::runtime::Runtime;
 use tokio_util::time::DelayQueue;
-use tokio_wheel::idle::IdleSet;
+use tokio_wheel_util::idle::IdleSet;
 
 use crate::lab::{self, WORKERS};
 

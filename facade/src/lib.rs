@@ -44,8 +44,8 @@
 //! }
 //! ```
 //!
-//! To use more of the wheel, such as `Timer::metrics` or a `DelayQueue`, add `tokio-wheel` beside this crate. Both share
-//! each runtime's default timer.
+//! To use more of the wheel, such as `Timer::metrics`, or a `DelayQueue` of `tokio-wheel-util`, add these packages beside
+//! this crate. They share each runtime's default timer.
 //!
 //! # What you may meet
 //!

@@ -20,10 +20,8 @@ use tokio::{
     runtime,
     task::{unconstrained, yield_now},
 };
-use tokio_wheel::{
-    DelayQueue, Instant, Timer,
-    delay_queue::{Expired, Key},
-};
+use tokio_wheel::{Instant, Timer};
+use tokio_wheel_util::delay_queue::{DelayQueue, Expired, Key};
 
 /// The most operations that a program runs. More operations would only slow an input down.
 const MOST: usize = 300;

@@ -6,9 +6,6 @@
 //! the driver wake earlier. A registration with a later deadline and a cancellation must leave the driver
 //! alone.
 //!
-//! An idle set uses the same protocol: its reaper arms, and its touches lower the armed tick (see the module
-//! `idle::shards`). A reaper takes no turns.
-//!
 //! # Rules
 //!
 //! 1. The driver *disarms* before it reads the first published tick: it sets the armed tick to
@@ -88,15 +85,14 @@
 use crate::ground::sync::{AtomicU64, Ordering};
 use bounded_wheel::{NEVER, Tick};
 
-/// The earliest tick at which the driver or the reaper will look at the shards again.
+/// The earliest tick at which the driver will look at the shards again.
 ///
 /// The tick has cache lines of its own. So a registration that lowers the tick takes no other data from the
 /// caches of other threads.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Arming {
-    /// The armed tick. The driver or the reaper raises it. Registrations or touches lower it. They all write
-    /// without a lock.
+    /// The armed tick. The driver raises it. Registrations lower it. They all write without a lock.
     tick: AtomicU64,
 }
 
@@ -115,17 +111,17 @@ impl Arming {
 
     /// Disarms, calls `look`, and arms for the tick that `look` returns.
     ///
-    /// One thread at a time calls this function: the thread that takes a turn, or the thread that polls the
-    /// reaper. A registration or a touch may have armed an earlier tick in the meantime. That tick stays armed.
+    /// One thread at a time calls this function: the thread that takes a turn. A registration may have armed an
+    /// earlier tick in the meantime. That tick stays armed.
     pub(crate) fn arm(&self, look: impl FnOnce() -> Tick) {
         self.tick.swap(NEVER, Ordering::AcqRel);
         self.tick.fetch_min(look(), Ordering::Relaxed);
     }
 
-    /// Lowers the armed tick to `next`. The calling registration or touch has published `next` before the call.
+    /// Lowers the armed tick to `next`. The calling registration has published `next` before the call.
     ///
-    /// Returns `true` if the armed tick was later than `next`. Then the caller must wake the reaper, or
-    /// [make the driver wake](crate::driver::shared::Shared::rearm) at `next`. If several threads lower the
+    /// Returns `true` if the armed tick was later than `next`. Then the caller must [make the driver
+    /// wake](crate::driver::shared::Shared::rearm) at `next`. If several threads lower the
     /// armed tick to the same tick, only one of them gets `true`.
     #[cold]
     pub(crate) fn lower_to(&self, next: Tick) -> bool {

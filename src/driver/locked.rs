@@ -1,6 +1,6 @@
 //! A wheel behind a lock. The wheel publishes the tick at which it next has work.
 //!
-//! The shards of timers and the shards of idle sets use this type.
+//! The shards of timers use this type.
 //!
 //! # Rules
 //!
@@ -58,7 +58,7 @@ pub(crate) struct State<T, X> {
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
     published: Tick,
-    /// The lock also protects the keys of an idle set, or the counters of a timer's shard.
+    /// The lock also protects the counters of a timer's shard.
     pub(crate) attached: X,
     pub(crate) wheel: Wheel<T>,
 }

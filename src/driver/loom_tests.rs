@@ -27,7 +27,6 @@
 //! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `shutdown_races_the_next_default_timer`, `runtime_end_races_poll` |
 //! | a timer ends while scheduled tasks wait for their deadlines | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
 //! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all other models |
-//! | keys are inserted and touched while the reaper works, the pressure changes, or the set closes | `idle::shared`, `idle::keys`, `idle::overtaken`, `idle::pressure` | `idle`: all models |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
 //! numbers of threads. Each thread also remembers its default timer. This memory has no model, because no

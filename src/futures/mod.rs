@@ -4,12 +4,10 @@ mod ext;
 mod interval;
 mod registration;
 mod sleep;
-mod tick_sleep;
 mod timeout;
 
 pub use ext::FutureExt;
 pub(crate) use interval::next_tick;
 pub use interval::{Interval, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
-pub(crate) use tick_sleep::TickSleep;
 pub use timeout::{Timeout, timeout, timeout_at};

@@ -4,7 +4,6 @@
 //! module:
 //!
 //! * the locks of shards, of the place where the driver parks, and of scheduled entries
-//! * the locks of the idle set's shards, and the lock of the waker of the set's reaper
 //! * the armed tick, and the counts of entries and registrars
 //! * the lock of the driver's notifier, and the reason why a timer has ended
 //! * the registry of default timers, and the registrar that a thread remembers
@@ -61,10 +60,8 @@ pub(crate) use const_fn;
 
 /// A mutex that does not poison.
 ///
-/// User code runs under only one kind of lock: the lock of an idle set's shard. To compare keys, the shard
-/// calls the user's `Eq` and `Borrow`. The crate changes nothing before such a call. So a panic of the call
-/// leaves the state intact, and other users can continue to use the set. Any other panic under a lock is a
-/// defect of this crate. If such a panic poisoned the lock, the defect would also harm all later entries.
+/// No user code runs under a lock, so a panic under a lock is a defect of this crate. If such a panic poisoned the lock,
+/// the defect would also harm all later entries.
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {

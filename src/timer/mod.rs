@@ -26,6 +26,7 @@ use std::{
     fmt,
     panic::{RefUnwindSafe, UnwindSafe},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use tokio::runtime;
@@ -110,6 +111,25 @@ impl Timer {
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.end().is_some()
+    }
+
+    /// Returns the length of a tick. The timer rounds each deadline up to a tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(5)).build()?;
+    /// assert_eq!(timer.tick(), Duration::from_millis(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.shared().clock.duration(1)
     }
 
     /// Returns the timer, unless its runtime has shut down and dropped the driver.

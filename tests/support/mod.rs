@@ -2,6 +2,7 @@
 //!
 //! * runtimes, durations, a watchdog, counting wakers, an executor and random numbers;
 //! * hostile user code;
+//! * the auto traits of types;
 //! * logs to compare with other crates;
 //! * messages of panics.
 
@@ -12,6 +13,7 @@
     reason = "each test file uses a part"
 )]
 
+pub(crate) mod auto_traits;
 pub(crate) mod hostile;
 pub(crate) mod log;
 pub(crate) mod panics;

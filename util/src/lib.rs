@@ -7,13 +7,16 @@
     attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
-//! Adapters of [`tokio_wheel`] for streams, I/O, tower, HTTP and hyper.
+//! Services and adapters of [`tokio_wheel`]: a queue of delayed elements, a set of keys that expire unless they
+//! are touched, and timeouts for streams, I/O, tower, HTTP and hyper.
 //!
-//! Each adapter is a feature, and no feature is on by default. The adapters use only the public interface of
-//! [`tokio_wheel`], as a program of your own would.
+//! Each of them is a feature, and no feature is on by default. They use only the public interface of [`tokio_wheel`], as
+//! a program of your own would.
 //!
 //! | need | module | feature |
 //! |---|---|---|
+//! | expire the elements of a queue | [`delay_queue`] | `delay_queue` |
+//! | expire keys that are not touched for some time | [`idle`] | `idle` |
 //! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
 //! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
@@ -26,13 +29,20 @@
 //! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
 //! [`Timer`](tokio_wheel::Timer).
 
+#[cfg(any(feature = "delay_queue", feature = "idle"))]
+#[allow(unused, reason = "each service uses a part of these helpers")]
+mod ground;
 #[allow(unused, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
+#[cfg(feature = "delay_queue")]
+pub mod delay_queue;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "idle")]
+pub mod idle;
 #[cfg(feature = "io")]
 pub mod io;
 #[cfg(feature = "stream")]

@@ -32,7 +32,7 @@ use crate::{Tick, key::Key};
 ///
 /// Tests, models and fuzzing use small chunks, so that they often fill a chunk and use the next
 /// chunk.
-pub const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom)) {
+pub const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom, tokio_wheel_util_loom)) {
     4
 } else {
     256

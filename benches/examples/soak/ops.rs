@@ -17,11 +17,12 @@ use tokio::{
     runtime::Handle,
     task::yield_now,
 };
-use tokio_wheel::{
-    DelayQueue, Duration, Instant,
+use tokio_wheel::{Duration, Instant};
+use tokio_wheel_util::{
+    delay_queue::DelayQueue,
     idle::{IdleSet, Touched},
+    io::{Limits, TimeoutStream},
 };
-use tokio_wheel_util::io::{Limits, TimeoutStream};
 
 use crate::{
     epoch::LIMITED,

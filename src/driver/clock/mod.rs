@@ -1,4 +1,4 @@
-//! Conversions between ticks and instants. Only this module and `idle::pressure` round times.
+//! Conversions between ticks and instants. Only this module rounds times.
 //!
 //! The clock rounds a deadline up to a tick, and rounds the current time down. So no entry fires before its
 //! deadline. Test: `deadlines_round_up_and_the_clock_down`.
@@ -150,35 +150,10 @@ impl Clock {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
-    /// Returns the number of nanoseconds from the origin to now.
-    #[cfg(feature = "idle")]
-    #[inline]
-    pub(crate) fn elapsed(&self) -> u64 {
-        self.nanos(self.present()).unwrap_or(REACH)
-    }
-
-    /// Returns the first tick that is not before [`elapsed`](Self::elapsed) plus `timeout`, in nanoseconds.
-    ///
-    /// This function is faster than [`deadline`](Self::deadline).
-    #[cfg(feature = "idle")]
-    #[inline]
-    pub(crate) fn deadline_after(&self, elapsed: u64, timeout: u64) -> Tick {
-        match elapsed.saturating_add(timeout) {
-            nanos @ ..REACH => self.divide(nanos + (self.tick - 1)),
-            _ => NEVER,
-        }
-    }
-
     /// Returns the instant at which `tick` begins, or `None` if the tick is beyond the clock's reach.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
         let nanos = tick.checked_mul(self.tick)?;
         self.origin.checked_add(Duration::from_nanos(nanos))
-    }
-
-    /// Returns the instant at which `tick` begins, or a far instant if the tick is beyond the clock's reach.
-    pub(crate) fn saturating_instant(&self, tick: Tick) -> Instant {
-        let far = || saturating_add(self.origin, Duration::MAX);
-        self.instant(tick).unwrap_or_else(far)
     }
 
     /// Returns the number of nanoseconds from the origin to `instant`.
@@ -293,10 +268,6 @@ mod tests {
             prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.reached(instant) <= deadline);
             prop_assert!(clock.divide(nanos) <= deadline);
-            #[cfg(feature = "idle")]
-            for timeout in [0, 1, nanos / 2, nanos] {
-                prop_assert_eq!(clock.deadline_after(nanos - timeout, timeout), deadline);
-            }
         }
     }
 
@@ -307,10 +278,6 @@ mod tests {
         assert!(far > Instant::now() + Duration::from_secs(30 * 365 * 86_400));
         assert!(clock.deadline(far) > clock.now());
         assert_eq!(clock.instant(NEVER), None);
-        #[cfg(feature = "idle")]
-        for (elapsed, timeout) in [(0, REACH), (REACH - 1, 1), (5, u64::MAX), (REACH, u64::MAX)] {
-            assert_eq!(clock.deadline_after(elapsed, timeout), NEVER);
-        }
     }
 
     #[test]

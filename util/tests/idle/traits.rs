@@ -1,6 +1,8 @@
-//! Traits and signatures, which the compiler checks. `auto_traits` checks the auto traits.
+//! Traits and signatures, which the compiler checks.
 
 use std::{
+    cell::Cell,
+    error::Error,
     fmt::Debug,
     hash::{BuildHasherDefault, Hash},
     rc::Rc,
@@ -8,6 +10,8 @@ use std::{
 
 use futures_core::Stream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+use crate::support::auto_traits::{Nothing, auto_traits};
 
 use super::*;
 
@@ -17,8 +21,22 @@ assert_impl_all!(IdleSet<u8>: Clone);
 assert_impl_all!(Reaper<u8>: Stream<Item = u8>);
 assert_impl_all!(Touched: Copy, Debug, Eq, Hash);
 assert_not_impl_any!(Reaper<u8>: Clone);
-// `auto_traits` checks the key.
 assert_not_impl_any!(IdleSet<u8, Rc<u8>>: Send, Sync);
+
+assert_impl_all!(BuildError: Error, Clone, Eq);
+
+auto_traits! {
+    the_auto_traits_of_a_set {
+    //   Send Sync Unpin UnwindSafe RefUnwindSafe
+        "1 1 1 1 1" IdleSet<u8>,
+        "1 1 1 1 1" IdleSet<Cell<u8>>,
+        "1 1 1 1 1" Reaper<u8>,
+        "1 1 1 1 1" Builder<u8>,
+        "1 1 1 1 1" BuildError,
+        "0 0 1 1 1" IdleSet<Nothing>,
+        "0 0 1 1 1" Reaper<Nothing>,
+    }
+}
 
 // These traits put no bounds on the key and the hasher.
 struct Opaque;

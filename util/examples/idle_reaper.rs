@@ -1,7 +1,7 @@
 //! A server that closes silent connections, and closes them sooner when descriptors run short.
 //!
 //! ```text
-//! cargo run --example idle_reaper --features idle
+//! cargo run -p tokio-wheel-util --example idle_reaper --features idle
 //! ```
 //!
 //! Each connection is its own task. It inserts its number into an `IdleSet` and touches the number
@@ -31,11 +31,8 @@ use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
-use tokio_wheel::{
-    Duration, Instant,
-    idle::{IdleSet, Reaper},
-    sleep_until,
-};
+use tokio_wheel::{Duration, Instant, sleep_until};
+use tokio_wheel_util::idle::{IdleSet, Reaper};
 
 /// The time that a peer may be silent.
 const TIMEOUT: Duration = Duration::from_millis(300);

@@ -27,10 +27,7 @@ use std::{
 };
 
 use super::{shards::Shards, sweep::Sweep};
-use crate::{
-    futures::TickSleep,
-    ground::{give_way::Yields, unwind},
-};
+use crate::ground::{give_way::Yields, tick_sleep::TickSleep, unwind};
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
@@ -46,7 +43,7 @@ pub(super) const STEPS: usize = 2_048;
 /// `Reaper` implements [`Stream`]. Its method [`reap`](Self::reap) works without `StreamExt`. The
 /// stream is pending while no key is expired, even if the set is empty. It ends when the set is
 /// empty and its last handle is dropped. A key never expires if its timeout is too long for any
-/// clock, such as [`Duration::MAX`](crate::Duration::MAX). The stream does not end while the set
+/// clock, such as [`Duration::MAX`](tokio_wheel::Duration::MAX). The stream does not end while the set
 /// contains such a key.
 ///
 /// Keys stay in the set until the reaper returns them. If no task polls the reaper, the set grows.
@@ -58,7 +55,8 @@ pub(super) const STEPS: usize = 2_048;
 ///
 /// ```
 /// use tokio_stream::StreamExt;
-/// use tokio_wheel::{Duration, idle::IdleSet};
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::idle::IdleSet;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -105,7 +103,8 @@ impl<K> Reaper<K> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -147,7 +146,8 @@ impl<K> Reaper<K> {
     ///
     /// ```
     /// use std::{future::poll_fn, task::Poll};
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -214,7 +214,7 @@ impl<K> Drop for Reaper<K> {
         // first key.
         let keys = self.shards.close();
         // If the drops of the waker and of a key panicked, the process would abort.
-        unwind::discard(self.shards.take_waker());
+        unwind::contain(|| drop(self.shards.take_waker()));
         drop(keys);
     }
 }

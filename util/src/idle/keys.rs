@@ -54,9 +54,9 @@ use super::{
     table::{Hashed, Table},
     touched::Touched,
 };
-use crate::{
-    driver::locked::{self, LockedWheel, Wheel},
-    ground::sync::{MutexGuard, const_fn, constant},
+use crate::ground::{
+    locked::{self, LockedWheel, Wheel},
+    sync::MutexGuard,
 };
 
 /// A table and a wheel behind one lock, on their own cache lines.
@@ -125,15 +125,7 @@ fn find<K>(
 
 impl<K> Shard<K> {
     pub(super) fn new(now: Tick) -> Box<Self> {
-        let shard = Box::new(constant!(Self::empty()));
-        shard.0.catch_up(&mut shard.0.lock(), Some(now));
-        shard
-    }
-
-    const_fn! {
-        fn empty() -> Self {
-            Self(LockedWheel::new(Table::new()))
-        }
+        Box::new(Self(LockedWheel::new(Table::new(), now)))
     }
 
     /// Locks the shard, or returns `None` if it is closed.
@@ -374,7 +366,7 @@ impl<K> LockedShard<'_, K> {
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Loom models of the races between touches, changes of the pressure and the reaper.
 //!
-//! The wheels have 2 levels of 4 slots. `.ci/loom` runs the models. `crate::driver::loom_tests`
-//! lists all models of the crate. The files in [`idle`](super) state promises, and each model checks
-//! one of these promises.
+//! The wheels have 2 levels of 4 slots. `.ci/loom` runs the models. A model runs the crate's own
+//! code. Loom replaces only the locks and atomics (see [`sync`](crate::ground::sync)). The files in
+//! [`idle`](super) state promises, and each model checks one of these promises.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use super::{
     sweep::Sweep,
     touched::Touched::{self, Absent, Closed, Inserted, Present},
 };
-use crate::driver::clock::Clock;
+use crate::ground::clock::Clock;
 use bounded_wheel::Tick;
 
 #[derive(Default)]

@@ -9,7 +9,7 @@ use super::{
     IdleSet, digest::Digest, keys::LockedShard, pressure::Pressure, shards::Shards, sweep::Sweep,
     touched::Touched,
 };
-use crate::driver::clock::Clock;
+use crate::ground::clock::Clock;
 use bounded_wheel::NEVER;
 
 /// Returns the digest of a key. Several keys have the same digest.

@@ -149,7 +149,7 @@ impl<T: Hashed> Table<T> {
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
     use std::{cell::Cell, collections::BTreeSet, ops::Range};
 

@@ -35,7 +35,7 @@ impl<K> Reaper<K> {
     /// [pressure](super::IdleSet::set_pressure).
     ///
     /// Returns `None` if no key with a deadline is left. A key has no deadline if its timeout is too
-    /// long for any clock, such as [`Duration::MAX`](crate::Duration::MAX). A shed never returns such
+    /// long for any clock, such as [`Duration::MAX`](tokio_wheel::Duration::MAX). A shed never returns such
     /// a key.
     ///
     /// The method does not wait for time to pass. It is pending only to let other tasks run, in two
@@ -69,7 +69,8 @@ impl<K> Reaper<K> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -99,7 +100,8 @@ impl<K> Reaper<K> {
     ///
     /// ```
     /// use std::future::poll_fn;
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {

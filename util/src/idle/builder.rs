@@ -7,9 +7,11 @@
 //!   (`a_minimal_timeout_is_at_most_the_timeout`).
 
 use std::{
-    fmt, hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism,
-    time::Duration,
+    error::Error, fmt, hash::RandomState, marker::PhantomData, sync::Arc,
+    thread::available_parallelism,
 };
+
+use tokio_wheel::{Duration, Timer};
 
 use super::{
     pressure::Pressure,
@@ -17,21 +19,63 @@ use super::{
     set::{Handle, IdleSet},
     shards::Shards,
 };
-use crate::{
-    error::BuildError,
-    futures::TickSleep,
-    timer::{
-        Timer,
-        builder::{MAX_SHARDS, check_shards},
+use crate::ground::tick_sleep::TickSleep;
+
+/// The highest number of shards of a set.
+const MAX_SHARDS: usize = 1_024;
+
+/// The error of a [`Builder`] that cannot create its set.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::idle::IdleSet;
+///
+/// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
+/// assert_eq!(none.unwrap_err().to_string(), "shards must be 1 to 1024, got 0");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The number of shards is zero or too high.
+    #[non_exhaustive]
+    Shards {
+        /// The number of shards that the caller set.
+        given: usize,
+        /// The highest number of shards that is allowed.
+        max: usize,
     },
-};
+    /// The minimal timeout is longer than the timeout of the set.
+    #[non_exhaustive]
+    MinTimeout {
+        /// The minimal timeout that the caller set.
+        given: Duration,
+        /// The timeout of the set. The minimal timeout must not be longer.
+        max: Duration,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shards { given, max } => write!(f, "shards must be 1 to {max}, got {given}"),
+            Self::MinTimeout { given, max } => {
+                write!(f, "min_timeout must be at most {max:?}, got {given:?}")
+            }
+        }
+    }
+}
+
+impl Error for BuildError {}
 
 /// Configures and builds an [`IdleSet`]. [`IdleSet::builder`] returns a builder.
 ///
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, error::BuildError, idle::IdleSet};
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::idle::{BuildError, IdleSet};
 ///
 /// # fn main() -> Result<(), BuildError> {
 /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build()?;
@@ -53,13 +97,14 @@ impl<K> IdleSet<K> {
     /// Creates a set whose keys expire after `timeout`. Returns a handle of the set, and its reaper.
     ///
     /// The reaper waits on the default timer of the runtime that polls it. The set rounds deadlines
-    /// up to a millisecond. If a deadline is later than [`Instant`](crate::Instant) can express,
+    /// up to a millisecond. If a deadline is later than [`Instant`](tokio_wheel::Instant) can express,
     /// the key never expires.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -74,12 +119,14 @@ impl<K> IdleSet<K> {
 
     /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
     ///
-    /// The set rounds deadlines up to the timer's tick. Any executor may poll the reaper.
+    /// The set rounds deadlines up to the timer's tick, and the timer rounds each wait of the reaper up once more. Any
+    /// executor may poll the reaper.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer, idle::IdleSet};
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     /// let timer = runtime.block_on(async { Timer::current() });
@@ -97,9 +144,10 @@ impl<K> IdleSet<K> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
-    /// # fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// # fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
     /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(64).build()?;
     /// assert_eq!(set.timeout(), Duration::from_secs(30));
     /// # Ok(())
@@ -133,7 +181,8 @@ impl<K, S> Builder<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, error::BuildError, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::{BuildError, IdleSet};
     ///
     /// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
     /// assert!(matches!(none, Err(BuildError::Shards { given: 0, .. })));
@@ -153,10 +202,11 @@ impl<K, S> Builder<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// # async fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::builder(Duration::from_secs(60))
     ///     .min_timeout(Duration::from_secs(10))
@@ -182,9 +232,10 @@ impl<K, S> Builder<K, S> {
     ///
     /// ```
     /// use std::hash::{BuildHasherDefault, DefaultHasher};
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
-    /// # fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// # fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
     /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30))
     ///     .hasher(BuildHasherDefault::<DefaultHasher>::new())
     ///     .build()?;
@@ -211,10 +262,11 @@ impl<K, S> Builder<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, Timer, idle::IdleSet};
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::builder().tick(Duration::from_secs(1)).build()?;
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::builder(Duration::from_millis(2_500))
@@ -242,7 +294,8 @@ impl<K, S> Builder<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
     /// assert!(IdleSet::<u64>::builder(minute).min_timeout(second).build().is_ok());
@@ -251,7 +304,13 @@ impl<K, S> Builder<K, S> {
     /// assert_eq!(error.to_string(), "min_timeout must be at most 1s, got 60s");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
-        self.shards.map(check_shards).transpose()?;
+        if let Some(given) = self
+            .shards
+            .filter(|shards| !(1..=MAX_SHARDS).contains(shards))
+        {
+            let max = MAX_SHARDS;
+            return Err(BuildError::Shards { given, max });
+        }
         if let Some(given) = self.minimum.filter(|minimum| *minimum > self.timeout) {
             let max = self.timeout;
             return Err(BuildError::MinTimeout { given, max });
@@ -269,7 +328,7 @@ impl<K, S> Builder<K, S> {
         });
         let clock = alarm.clock;
         let minimum = self.minimum.unwrap_or(self.timeout);
-        let pressure = Pressure::new(clock.duration(1), self.timeout, minimum);
+        let pressure = Pressure::new(Duration::from_nanos(clock.tick), self.timeout, minimum);
         let shards = Arc::new(Shards::new(clock, pressure, shards.next_power_of_two()));
         let handle = Arc::new(Handle {
             shards: shards.clone(),

@@ -1,9 +1,9 @@
 //! `DelayQueue`. Random programs compare it with tokio-util's queue. Each other test shows what those programs do
 //! not compare.
 
-#![cfg(feature = "test-util")]
+#![cfg(feature = "delay_queue")]
 
-#[path = "../support/mod.rs"]
+#[path = "../../../tests/support/mod.rs"]
 mod support;
 
 use std::{
@@ -21,7 +21,8 @@ use support::{
 };
 use tokio_stream::{Stream, StreamExt};
 use tokio_test::{assert_pending, assert_ready, task};
-use tokio_wheel::{DelayQueue, Duration, Instant, Timer, delay_queue};
+use tokio_wheel::{Duration, Instant, Timer};
+use tokio_wheel_util::delay_queue::{self, DelayQueue};
 
 mod expired;
 mod keys;

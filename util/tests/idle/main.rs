@@ -1,9 +1,9 @@
-//! Tests of `tokio_wheel::idle`: against a model, with hostile keys and wakers, and on real
+//! Tests of `tokio_wheel_util::idle`: against a model, with hostile keys and wakers, and on real
 //! threads.
 
-#![cfg(all(feature = "idle", feature = "test-util"))]
+#![cfg(feature = "idle")]
 
-#[path = "../support/mod.rs"]
+#[path = "../../../tests/support/mod.rs"]
 mod support;
 
 mod basics;
@@ -38,14 +38,10 @@ use support::{
 };
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
-use tokio_wheel::{
-    Duration, Instant, Timer, advance,
-    error::BuildError,
-    idle::{
-        Builder, IdleSet, Reaper,
-        Touched::{self, Absent, Closed, Inserted, Present},
-    },
-    sleep,
+use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
+use tokio_wheel_util::idle::{
+    BuildError, Builder, IdleSet, Reaper,
+    Touched::{self, Absent, Closed, Inserted, Present},
 };
 
 /// Returns a set with one shard, so that all keys are behind the same lock.

@@ -1,16 +1,16 @@
-//! `TickSleep`: a clock, and a `Sleep` until a tick of the clock. Each service with its own wheel uses a
-//! `TickSleep`.
+//! `TickSleep`: a clock, and a `Sleep` until a tick of the clock.
 
 use std::{
+    pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use bounded_wheel::Tick;
 use tokio::time::Instant;
+use tokio_wheel::{Duration, Sleep, Timer};
 
-use super::Sleep;
-use crate::{driver::clock::Clock, timer::Timer};
+use super::clock::Clock;
+use crate::limit::sleep_until;
 
 /// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. If the service
 /// used a tick of 1/64 ms, each of its entries would cascade one more time.
@@ -23,17 +23,16 @@ pub(crate) struct TickSleep {
 }
 
 impl TickSleep {
-    /// Creates a sleep on `timer`. Its clock has the tick of `timer`.
+    /// Creates a sleep on `timer`. Its clock has the tick of `timer`, but ticks at other instants. So the timer rounds
+    /// each wait up once more.
     ///
     /// If `timer` is `None`, the sleep uses the default timer of the runtime that polls it. The tick is then
     /// 1 ms.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
-        let clock = match timer {
-            Some(timer) => timer.shared().clock,
-            None => Clock::new(TICK),
-        };
-        let sleep = Sleep::new(timer.map(|timer| timer.registrar().clone()), Instant::now());
-        Self { clock, sleep }
+        Self {
+            clock: Clock::new(timer.map_or(TICK, Timer::tick)),
+            sleep: sleep_until(timer, Instant::now()),
+        }
     }
 
     /// Polls whether the clock of the timer's runtime has reached `tick`.
@@ -49,13 +48,13 @@ impl TickSleep {
             return Poll::Pending;
         };
         if self.sleep.deadline() != deadline {
-            self.sleep.reset_deadline(deadline);
+            Pin::new(&mut self.sleep).reset(deadline);
         }
         self.sleep.poll_elapsed(cx)
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(test)]
 mod tests {
     use std::{future::poll_fn, task::Waker};
 

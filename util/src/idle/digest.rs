@@ -44,7 +44,7 @@ impl Digest {
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
     use super::*;
 

@@ -9,10 +9,8 @@
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{
-///     Duration,
-///     idle::{IdleSet, Touched},
-/// };
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::idle::{IdleSet, Touched};
 ///
 /// let (set, reaper) = IdleSet::<String>::new(Duration::from_secs(30));
 /// assert_eq!(set.touch_existing("a"), Touched::Absent);

@@ -6,7 +6,7 @@
 //! # How it works
 //!
 //! The queue owns a wheel that holds its elements. This wheel has no shards and no locks. One
-//! [`Sleep`](crate::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to
+//! [`Sleep`](tokio_wheel::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to
 //! the next expiration.
 //!
 //! | state | value of `armed` | value of `waker` | event that ends the state |
@@ -25,19 +25,14 @@ use std::{
     ops::ControlFlow,
     pin::Pin,
     task::{Context, Poll, Waker, ready},
-    time::Duration,
 };
 
 use bounded_wheel::{CHUNK, NEVER, Order, Tick, Wheel};
 use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
+use tokio_wheel::{Duration, Timer};
 
-use crate::{
-    driver::clock,
-    futures::TickSleep,
-    ground::{give_way::Yields, waker},
-    timer::Timer,
-};
+use crate::ground::{clock::nanos, give_way::Yields, tick_sleep::TickSleep, waker};
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
 /// of a millisecond.
@@ -75,9 +70,10 @@ const TURN: Duration = Duration::from_millis(1);
 ///
 /// # Which timer it uses
 ///
-/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call, and its tick. Any other
-/// queue uses the default timer of the runtime that polls it, and has a tick of 1 ms. A queue can be created and
-/// filled outside of a runtime.
+/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call, and its tick. The timer rounds the
+/// time at which it wakes the queue up to a tick of its own, so such a queue may return an element a tick after the
+/// rounded deadline. Any other queue uses the default timer of the runtime that polls it, and has a tick of 1 ms. A queue
+/// can be created and filled outside of a runtime.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
@@ -98,7 +94,8 @@ const TURN: Duration = Duration::from_millis(1);
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use tokio_wheel::{delay_queue, DelayQueue, Duration, Instant};
+/// use tokio_wheel::{Duration, Instant};
+/// use tokio_wheel_util::delay_queue::{self, DelayQueue};
 ///
 /// const TTL: Duration = Duration::from_secs(30);
 ///
@@ -179,7 +176,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let queue = tokio_wheel::DelayQueue::<u32>::new();
+    /// let queue = tokio_wheel_util::delay_queue::DelayQueue::<u32>::new();
     /// assert_eq!((queue.len(), queue.capacity()), (0, 0));
     /// ```
     pub fn new() -> Self {
@@ -197,7 +194,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let queue = tokio_wheel::DelayQueue::<u32>::with_capacity(100);
+    /// let queue = tokio_wheel_util::delay_queue::DelayQueue::<u32>::with_capacity(100);
     /// assert!(queue.capacity() >= 100);
     /// ```
     #[track_caller]
@@ -212,7 +209,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Timer};
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     /// let timer = runtime.block_on(async { Timer::current() });
@@ -251,7 +249,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -262,11 +261,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
-        check_len(self.len(), 1);
-        let deadline = self.deadline_of(when);
-        let key = self.wheel.insert(deadline, value);
-        self.wake_for(deadline);
-        Key(key)
+        let deadline = self.sleep.clock.deadline(when);
+        self.insert_tick(value, deadline)
     }
 
     /// Inserts an element that expires after `timeout`: see [`insert_at`](Self::insert_at).
@@ -278,7 +274,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -290,7 +287,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.insert_at(value, clock::after(timeout))
+        let deadline = self.deadline_after(timeout);
+        self.insert_tick(value, deadline)
     }
 
     /// Waits until an element expires. Removes the element from the queue and returns it.
@@ -308,7 +306,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -349,7 +348,8 @@ impl<T> DelayQueue<T> {
     ///
     /// ```
     /// use std::future::poll_fn;
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -425,7 +425,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -444,7 +445,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -468,7 +470,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let soon = queue.insert("soon", Duration::from_secs(5));
@@ -487,7 +490,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let deadline = Instant::now() + Duration::from_secs(5);
@@ -513,7 +517,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -538,7 +543,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -563,7 +569,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -573,12 +580,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "`false` means that no element was reset"]
     pub fn try_reset_at(&mut self, key: &Key, when: Instant) -> bool {
-        let deadline = self.deadline_of(when);
-        let present = self.wheel.reset(key.0, deadline);
-        if present {
-            self.wake_for(deadline);
-        }
-        present
+        let deadline = self.sleep.clock.deadline(when);
+        self.reset_tick(key, deadline)
     }
 
     /// Sets the deadline of an element to the current time plus `timeout`. Returns `false` if the element has
@@ -589,7 +592,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -599,7 +603,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "`false` means that no element was reset"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
-        self.try_reset_at(key, clock::after(timeout))
+        let deadline = self.deadline_after(timeout);
+        self.reset_tick(key, deadline)
     }
 
     /// Returns the key of the element with the earliest deadline. This deadline may have passed. Returns
@@ -612,7 +617,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// assert_eq!(queue.peek(), None);
@@ -636,7 +642,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// queue.insert("a", Duration::from_secs(5));
@@ -659,7 +666,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// queue.insert("a", Duration::ZERO);
@@ -675,7 +683,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// assert!(queue.is_empty());
@@ -692,7 +701,8 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// queue.insert("a", Duration::ZERO);
@@ -718,7 +728,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let mut queue = tokio_wheel::DelayQueue::<u32>::new();
+    /// let mut queue = tokio_wheel_util::delay_queue::DelayQueue::<u32>::new();
     /// queue.reserve(10);
     /// assert!(queue.capacity() >= 10);
     /// ```
@@ -736,7 +746,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let mut queue = tokio_wheel::DelayQueue::<u32>::with_capacity(10);
+    /// let mut queue = tokio_wheel_util::delay_queue::DelayQueue::<u32>::with_capacity(10);
     /// queue.shrink_to_fit();
     /// assert_eq!(queue.capacity(), 0);
     /// ```
@@ -751,7 +761,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let mut queue = tokio_wheel::DelayQueue::<u32>::with_capacity(10);
+    /// let mut queue = tokio_wheel_util::delay_queue::DelayQueue::<u32>::with_capacity(10);
     /// queue.compact();
     /// assert_eq!(queue.capacity(), 0);
     /// ```
@@ -759,10 +769,39 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns the tick of a deadline, but at least the current tick of the wheel. So elements stay in order.
+    /// Returns the first tick that is not before the end of `timeout`, which starts now.
     #[inline]
-    fn deadline_of(&self, when: Instant) -> Tick {
-        self.sleep.clock.deadline(when).max(self.wheel.now())
+    fn deadline_after(&self, timeout: Duration) -> Tick {
+        let clock = &self.sleep.clock;
+        clock.deadline_after(clock.elapsed(), nanos(timeout))
+    }
+
+    /// Inserts an element that expires at the tick `deadline`.
+    #[inline]
+    #[track_caller]
+    fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
+        check_len(self.len(), 1);
+        let deadline = self.not_before_now(deadline);
+        let key = self.wheel.insert(deadline, value);
+        self.wake_for(deadline);
+        Key(key)
+    }
+
+    /// Sets the deadline of an element. Returns `false` if the element has left the queue.
+    #[inline]
+    fn reset_tick(&mut self, key: &Key, deadline: Tick) -> bool {
+        let deadline = self.not_before_now(deadline);
+        let present = self.wheel.reset(key.0, deadline);
+        if present {
+            self.wake_for(deadline);
+        }
+        present
+    }
+
+    /// Returns `deadline`, but at least the current tick of the wheel. So elements stay in order.
+    #[inline]
+    fn not_before_now(&self, deadline: Tick) -> Tick {
+        deadline.max(self.wheel.now())
     }
 
     /// Keeps `waker`. A later call that sets a deadline before `until` will wake this waker.
@@ -859,7 +898,8 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -875,7 +915,8 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert(7, Duration::from_secs(5));
@@ -893,7 +934,8 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
@@ -909,7 +951,8 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let deadline = Instant::now() + Duration::from_secs(5);
@@ -926,7 +969,8 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::delay_queue::DelayQueue;
     ///
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));

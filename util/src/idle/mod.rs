@@ -16,7 +16,8 @@
 //! One task owns the [`Reaper`], a stream that removes and returns the keys that have expired.
 //!
 //! ```
-//! use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+//! use tokio_wheel::{Duration, Instant, sleep};
+//! use tokio_wheel_util::idle::IdleSet;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
@@ -127,7 +128,7 @@
 mod builder;
 mod digest;
 mod keys;
-#[cfg(all(test, tokio_wheel_loom))]
+#[cfg(all(test, tokio_wheel_util_loom))]
 mod loom_tests;
 mod overtaken;
 mod pressure;
@@ -137,11 +138,11 @@ mod shards;
 mod shed;
 mod sweep;
 mod table;
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests;
 mod touched;
 
-pub use builder::Builder;
+pub use builder::{BuildError, Builder};
 pub use reaper::Reaper;
 pub use set::IdleSet;
 pub use touched::Touched;

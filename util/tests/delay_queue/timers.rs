@@ -119,3 +119,32 @@ fn a_queue_outlives_the_runtime_that_polled_it() {
     assert!(Instant::now() >= expired.deadline());
     assert_eq!(expired.into_inner(), "a");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_whose_timer_has_shut_down_starts_no_default_timer() {
+    let timer = Timer::builder().build().unwrap();
+    let mut queue = DelayQueue::with_timer(&timer);
+    queue.insert((), secs(1));
+    drop(timer.shutdown());
+    crate::support::panics::panic_of(|| {
+        queue.poll_expired(&mut Context::from_waker(Waker::noop()))
+    });
+    drop(Timer::builder().install().unwrap());
+}
+
+/// The ticks of a queue and of its timer begin at different instants, so each of them rounds up.
+#[tokio::test(start_paused = true)]
+async fn a_queue_of_a_coarse_timer_is_late_by_less_than_two_ticks() {
+    let timer = Timer::builder().tick(ms(10)).build().unwrap();
+    for offset in 0..10 {
+        tokio::time::advance(ms(1)).await;
+        let mut queue = DelayQueue::with_timer(&timer);
+        let start = Instant::now();
+        let key = queue.insert((), ms(25 + offset));
+        let deadline = queue.deadline(&key);
+        assert!(deadline < start + ms(35 + offset));
+        assert!(queue.expired().await.is_some());
+        assert!(deadline <= Instant::now());
+        assert!(start.elapsed() < ms(45 + offset));
+    }
+}

@@ -22,7 +22,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ground::sync::{AtomicU64, Mutex, Ordering};
+use crate::ground::sync::{AtomicU64, Mutex, Ordering, lock};
 use bounded_wheel::{Key as EntryKey, NEVER, Tick};
 
 /// The lines of all overtaken entries.
@@ -51,7 +51,7 @@ impl Overtaken {
     }
 
     pub(super) fn add(&self, tick: Tick, shard: usize, entry: EntryKey) {
-        let mut lines = self.lines.lock();
+        let mut lines = lock(&self.lines);
         lines.insert((tick, shard, entry));
         self.publish(&lines);
     }
@@ -61,7 +61,7 @@ impl Overtaken {
         if self.next() > until {
             return None;
         }
-        let mut lines = self.lines.lock();
+        let mut lines = lock(&self.lines);
         let line = lines.pop_first();
         self.publish(&lines);
         line.map(|(_, shard, entry)| (shard, entry))
@@ -73,18 +73,18 @@ impl Overtaken {
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
     use super::*;
 
     impl Overtaken {
         pub(in super::super) fn has(&self, tick: Tick, entry: EntryKey) -> bool {
-            let lines = self.lines.lock();
+            let lines = lock(&self.lines);
             lines.iter().any(|line| (line.0, line.2) == (tick, entry))
         }
 
         pub(in super::super) fn len(&self) -> usize {
-            self.lines.lock().len()
+            lock(&self.lines).len()
         }
     }
 }

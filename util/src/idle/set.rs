@@ -19,7 +19,8 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{digest::Digest, pressure::nanos, shards::Shards, touched::Touched};
+use super::{digest::Digest, shards::Shards, touched::Touched};
+use crate::ground::clock::nanos;
 
 /// Holds keys that expire when no task touches them in time. See the [module](super).
 ///
@@ -39,11 +40,8 @@ use super::{digest::Digest, pressure::nanos, shards::Shards, touched::Touched};
 /// ```
 /// use std::collections::HashMap;
 /// use tokio::sync::oneshot;
-/// use tokio_wheel::{
-///     Duration,
-///     idle::{IdleSet, Touched},
-///     interval,
-/// };
+/// use tokio_wheel::{Duration, interval};
+/// use tokio_wheel_util::idle::{IdleSet, Touched};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -96,7 +94,8 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::<u64>::new(Duration::from_secs(30));
     /// assert_eq!(set.timeout(), Duration::from_secs(30));
@@ -155,10 +154,11 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// # async fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::builder(Duration::from_secs(60))
     ///     .min_timeout(Duration::from_secs(10))
@@ -186,7 +186,8 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::<u64>::new(Duration::from_secs(30));
     /// assert_eq!(set.pressure(), 0.0);
@@ -206,7 +207,8 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::new(Duration::ZERO);
     /// set.touch("a");
@@ -223,7 +225,8 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::new(Duration::from_secs(30));
     /// assert!(set.is_empty());
@@ -242,10 +245,8 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{
-    ///     Duration,
-    ///     idle::{IdleSet, Touched},
-    /// };
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::{IdleSet, Touched};
     ///
     /// let (set, reaper) = IdleSet::new(Duration::from_secs(30));
     /// set.touch("a");
@@ -279,12 +280,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{
-    ///     Duration,
-    ///     Instant,
-    ///     idle::{IdleSet, Touched},
-    ///     sleep,
-    /// };
+    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel_util::idle::{IdleSet, Touched};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -318,12 +315,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{
-    ///     Duration,
-    ///     Instant,
-    ///     idle::{IdleSet, Touched},
-    ///     sleep,
-    /// };
+    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel_util::idle::{IdleSet, Touched};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -361,7 +354,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -393,11 +387,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{
-    ///     Duration,
-    ///     Instant,
-    ///     idle::{IdleSet, Touched},
-    /// };
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::idle::{IdleSet, Touched};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -425,7 +416,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::<String>::new(Duration::from_secs(30));
     /// set.touch("a");
@@ -449,7 +441,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::<String>::new(Duration::from_secs(30));
     /// assert!(!set.contains("a"));
@@ -473,7 +466,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
     /// let (set, _reaper) = IdleSet::<String>::new(Duration::from_secs(30));
     /// let touched = Instant::now();

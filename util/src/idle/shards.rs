@@ -52,10 +52,7 @@
 //! (`tests/idle/user_code.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
 //! still succeeds (`a_panicking_waker_harms_no_touch`).
 
-use std::{
-    iter,
-    task::{Poll, Waker},
-};
+use std::{iter, mem, task::Waker};
 
 use super::{
     digest::Digest,
@@ -64,12 +61,11 @@ use super::{
     pressure::Pressure,
     touched::Touched,
 };
-use crate::{
-    driver::{arming::Arming, clock::Clock},
-    ground::{
-        sync::{Mutex, OnceLock},
-        waker,
-    },
+use crate::ground::{
+    arming::Arming,
+    clock::Clock,
+    sync::{Mutex, OnceLock, lock},
+    unwind, waker,
 };
 use bounded_wheel::Tick;
 
@@ -171,7 +167,7 @@ impl<K> Shards<K> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.waiter.lock().is_closed
+        lock(&self.waiter).is_closed
     }
 
     /// Closes all shards and returns their content.
@@ -181,7 +177,7 @@ impl<K> Shards<K> {
             let _ = slot.set(None);
         }
         let closed = self.shards().map(Shard::close).collect();
-        self.waiter.lock().is_closed = true;
+        lock(&self.waiter).is_closed = true;
         closed
     }
 
@@ -207,16 +203,16 @@ impl<K> Shards<K> {
     ///
     /// Returns `None` if the set is empty and its last handle was dropped.
     pub(super) fn wait(&self, waker: &Waker, now: Tick) -> Option<(Tick, Tick)> {
-        let abandoned = waker::poll_locked(
-            &self.waiter,
-            waker,
-            |waiter| &mut waiter.waker,
-            |waiter| match waiter.is_abandoned {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            },
-        );
-        if abandoned.is_ready() && self.len() == 0 {
+        let mut stored = Some(waker.clone());
+        let mut waiter = lock(&self.waiter);
+        let is_abandoned = waiter.is_abandoned;
+        if !is_abandoned {
+            mem::swap(&mut waiter.waker, &mut stored);
+        }
+        drop(waiter);
+        // The waker that is not needed.
+        unwind::contain(|| drop(stored));
+        if is_abandoned && self.len() == 0 {
             return None;
         }
         if self.arming.tick() <= self.pressure.ahead(now) {
@@ -255,7 +251,7 @@ impl<K> Shards<K> {
 
     /// Records that no handle is left, and wakes the reaper. The last handle calls this.
     pub(super) fn abandon(&self) {
-        self.waiter.lock().is_abandoned = true;
+        lock(&self.waiter).is_abandoned = true;
         self.wake();
     }
 
@@ -265,6 +261,6 @@ impl<K> Shards<K> {
     }
 
     pub(super) fn take_waker(&self) -> Option<Waker> {
-        self.waiter.lock().waker.take()
+        lock(&self.waiter).waker.take()
     }
 }

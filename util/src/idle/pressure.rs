@@ -29,7 +29,10 @@
 
 use std::time::Duration;
 
-use crate::ground::sync::{AtomicU64, Ordering};
+use crate::ground::{
+    clock::nanos,
+    sync::{AtomicU64, Ordering},
+};
 use bounded_wheel::{NEVER, Tick};
 
 /// The limit of the lead. Ticks of a clock are below twice this limit, so the sum of such a tick
@@ -43,11 +46,6 @@ const MOST: u64 = 1 << 62;
 /// Calculations with the pressure use at most this part of the set's timeout. Without this limit, a
 /// very long timeout would soon bring the lead to [`MOST`].
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
-pub(super) fn nanos(timeout: Duration) -> u64 {
-    u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// The pressure and the lead of a set.
 ///
@@ -153,7 +151,7 @@ impl Pressure {
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,0 +1,16 @@
+//! What the services with a wheel of their own share. A service divides time into ticks, sleeps until a tick, and wakes
+//! its task. The idle set has many wheels, each behind a lock.
+
+#[cfg(feature = "idle")]
+pub(crate) mod arming;
+pub(crate) mod clock;
+pub(crate) mod give_way;
+#[cfg(feature = "idle")]
+pub(crate) mod locked;
+#[cfg(tokio_wheel_util_loom)]
+mod modelled;
+#[cfg(feature = "idle")]
+pub(crate) mod sync;
+pub(crate) mod tick_sleep;
+pub(crate) mod unwind;
+pub(crate) mod waker;
