@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio_wheel::Timer;
 use tower_service::Service;
 
-use super::body::{BodyLimits, TimeoutBody};
+use super::{body::TimeoutBody, body_limits::BodyLimits};
 use crate::tower::service;
 
 /// Defines a layer that limits bodies, and its service.

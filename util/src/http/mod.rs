@@ -121,16 +121,18 @@
 
 mod body;
 mod body_layers;
+mod body_limits;
 mod grpc;
 mod grpc_timeout;
 mod timeout;
 mod wait;
 
-pub use body::{BodyLimits, LimitExceeded, TimeoutBody};
+pub use body::TimeoutBody;
 pub use body_layers::{
     RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout,
     ResponseBodyTimeoutLayer,
 };
+pub use body_limits::{BodyLimits, LimitExceeded};
 pub use grpc::{format_grpc_timeout, parse_grpc_timeout};
 pub use grpc_timeout::{GrpcTimeout, GrpcTimeoutLayer};
 pub use timeout::{Deadline, ResponseFuture, Timeout, TimeoutLayer};

@@ -31,7 +31,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
-use super::body::{BodyLimits, LimitExceeded};
+use super::body_limits::{BodyLimits, LimitExceeded};
 use crate::limit::{Starved, has_budget_remaining, lock, poll_limit, saturating_add, sleep_until};
 
 /// The current wait of one body, and the sum of its earlier waits.

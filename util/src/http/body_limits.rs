@@ -1,0 +1,168 @@
+//! The limits of a body, and the error of a body that has exceeded one.
+
+use std::{error::Error, fmt, io, time::Duration};
+
+use crate::limit::setters;
+
+/// The limits of a [`TimeoutBody`].
+///
+/// `None` means no limit. The [module](super#what-the-limits-of-a-body-measure) explains what each limit
+/// measures.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::http::BodyLimits;
+///
+/// const LIMITS: BodyLimits = BodyLimits::new()
+///     .frame_timeout(Duration::from_secs(10))
+///     .body_timeout(Duration::from_secs(60));
+/// assert_eq!(LIMITS.frame_timeout, Some(Duration::from_secs(10)));
+/// assert_eq!(LIMITS.body_timeout, Some(Duration::from_secs(60)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "limits do nothing until a layer or a body gets them"]
+#[non_exhaustive]
+pub struct BodyLimits {
+    /// The longest time that a reader may wait for a frame.
+    pub frame_timeout: Option<Duration>,
+    /// The longest time that a reader may wait for all frames together.
+    pub body_timeout: Option<Duration>,
+}
+
+impl BodyLimits {
+    /// Creates a value without any limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel_util::http::BodyLimits;
+    ///
+    /// assert_eq!(BodyLimits::new(), BodyLimits::default());
+    /// assert_eq!(BodyLimits::new().frame_timeout, None);
+    /// ```
+    pub const fn new() -> Self {
+        Self {
+            frame_timeout: None,
+            body_timeout: None,
+        }
+    }
+
+    setters! {
+        /// Limits the wait for each frame.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::http::BodyLimits;
+        ///
+        /// let limits = BodyLimits::new().frame_timeout(Duration::from_secs(10));
+        /// assert_eq!(limits.frame_timeout, Some(Duration::from_secs(10)));
+        /// assert_eq!(limits.body_timeout, None);
+        /// ```
+        frame_timeout: Duration;
+
+        /// Limits the sum of all waits.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::http::BodyLimits;
+        ///
+        /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
+        /// assert_eq!(limits.frame_timeout, None);
+        /// assert_eq!(limits.body_timeout, Some(Duration::from_secs(60)));
+        /// ```
+        body_timeout: Duration;
+    }
+}
+
+/// The error of a body that has exceeded a limit.
+///
+/// [`TimeoutBody`] fails with this error, in a box. hyper, axum and other crates put the
+/// box into their own errors. [`find`](Self::find) finds the `LimitExceeded` inside such an error.
+///
+/// # Examples
+///
+/// This handler responds with 408 if the client sends its body too slowly. Without such a handler, axum
+/// responds with 400:
+///
+/// ```
+/// use axum::{
+///     body::{Body, Bytes}, extract::rejection::BytesRejection, http::{Request, StatusCode},
+///     response::{IntoResponse as _, Response}, routing::post, Router,
+/// };
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::http::{LimitExceeded, RequestBodyTimeoutLayer};
+/// # use tower::ServiceExt as _;
+///
+/// async fn upload(body: Result<Bytes, BytesRejection>) -> Result<StatusCode, Response> {
+///     let body = body.map_err(|rejection| match LimitExceeded::find(&rejection) {
+///         Some(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+///         None => rejection.into_response(),
+///     })?;
+///     Ok(StatusCode::CREATED)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let limit = RequestBodyTimeoutLayer::new(Duration::from_secs(10));
+/// let app = Router::new().route("/", post(upload)).layer(limit);
+///
+/// let never = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+/// let answer = app.oneshot(Request::post("/").body(never).unwrap()).await.unwrap();
+/// assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitExceeded {
+    /// A wait for a frame has reached the limit [`frame_timeout`](super::BodyLimits::frame_timeout).
+    Frame(Duration),
+    /// The sum of all waits has reached the limit [`body_timeout`](super::BodyLimits::body_timeout).
+    Body(Duration),
+}
+
+impl LimitExceeded {
+    /// Returns the `LimitExceeded` that an error contains. Returns `None` if the error contains no
+    /// `LimitExceeded`.
+    ///
+    /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
+    /// For an [`io::Error`], it uses [`get_ref`](io::Error::get_ref), because `source` skips the error inside
+    /// an `io::Error`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{io, time::Duration};
+    /// use tokio_wheel_util::http::LimitExceeded;
+    ///
+    /// let exceeded = LimitExceeded::Frame(Duration::from_secs(10));
+    /// let error = axum::Error::new(io::Error::other(exceeded));
+    /// assert_eq!(LimitExceeded::find(&error), Some(exceeded));
+    /// assert_eq!(LimitExceeded::find(&io::Error::other("another")), None);
+    /// ```
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(found) = error.downcast_ref() {
+            return Some(*found);
+        }
+        match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(wrapped) => Self::find(wrapped),
+            None => Self::find(error.source()?),
+        }
+    }
+}
+
+impl fmt::Display for LimitExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(limit) => write!(f, "no frame of the body came within {limit:?}"),
+            Self::Body(limit) => write!(f, "the body did not come within {limit:?}"),
+        }
+    }
+}
+
+impl Error for LimitExceeded {}
