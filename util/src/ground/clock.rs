@@ -63,21 +63,27 @@ impl Clock {
     }
 
     /// Returns the instant at which `tick` begins, or `None` if no [`Instant`] can express it.
+    #[inline]
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
         let nanos = tick.checked_mul(self.tick)?;
         self.origin.checked_add(Duration::from_nanos(nanos))
     }
 
     /// Returns the instant at which `tick` begins, or an instant decades ahead if no [`Instant`] can express it.
+    #[inline]
     pub(crate) fn saturating_instant(&self, tick: Tick) -> Instant {
-        // The range of `Instant` depends on the platform. The standard library has no function that returns the
-        // range. So this code finds the range within a factor of two.
+        self.instant(tick).unwrap_or_else(|| self.far())
+    }
+
+    /// The range of [`Instant`] depends on the platform, and the standard library has no function that returns it. So
+    /// this function finds the range within a factor of two.
+    #[cold]
+    fn far(&self) -> Instant {
         let after = |half| {
             self.origin
                 .checked_add(Duration::from_secs(u64::MAX >> half))
         };
-        let far = || (0..u64::BITS).find_map(after);
-        self.instant(tick).or_else(far).unwrap_or(self.origin)
+        (0..u64::BITS).find_map(after).unwrap_or(self.origin)
     }
 
     /// Returns the number of nanoseconds from the origin to `instant`, or 0 if `instant` is before the origin.

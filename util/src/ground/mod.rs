@@ -1,12 +1,8 @@
 //! What the services with a wheel of their own share. A service divides time into ticks, sleeps until a tick, and wakes
-//! its task. The idle set has many wheels, each behind a lock.
+//! its task.
 
-#[cfg(feature = "idle")]
-pub(crate) mod arming;
 pub(crate) mod clock;
 pub(crate) mod give_way;
-#[cfg(feature = "idle")]
-pub(crate) mod locked;
 #[cfg(tokio_wheel_util_loom)]
 mod modelled;
 #[cfg(feature = "idle")]

@@ -1,5 +1,5 @@
-//! A shard is one part of a set behind one lock. It has a table of its keys and a wheel with one
-//! entry for each key. [`LockedShard`] is the guard of the lock, and has the operations on keys.
+//! The operations on the keys of a [shard](super::shard), which has a table of its keys and a wheel
+//! with one entry for each key. [`LockedShard`] is the guard of its lock.
 //!
 //! A record in the table has all data that a touch needs, including the deadline. So a touch
 //! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
@@ -38,49 +38,23 @@
 //!   key before it takes the lock. To move a record, the shard uses the stored digest, so it does
 //!   not hash the key again. The caller drops removed and unused keys after the lock is released.
 //! * No operation holds the lock for long, however many keys the shard has: see
-//!   [`table`](super::table). No thread allocates or frees memory under the lock.
-//! * A closed shard has no keys, and no thread gets a guard of it (`touch_races_close`).
+//!   [`table`](super::table).
 //! * An expired key stays until [`LockedShard::expire`] returns it. Until then, a task can touch or remove
 //!   the key (`keys_come_out_as_in_the_model`).
 
-use std::{mem, ops::ControlFlow};
+use std::ops::ControlFlow;
 
-use bounded_wheel::{Key as EntryKey, Nodes, Order, Removed, Tick};
-use hashbrown::{HashTable, hash_table::OccupiedEntry};
+use bounded_wheel::{Key as EntryKey, Order, Removed, Tick};
+use hashbrown::hash_table::OccupiedEntry;
 
 use super::{
     digest::Digest,
     pressure::Pressure,
-    table::{Hashed, Table},
+    shard::{Record, Shard, State, Wheel},
+    table::Table,
     touched::Touched,
 };
-use crate::ground::{
-    locked::{self, LockedWheel, Wheel},
-    sync::MutexGuard,
-};
-
-/// A table and a wheel behind one lock, on their own cache lines.
-#[repr(align(128))]
-pub(super) struct Shard<K>(LockedWheel<Digest, Table<Record<K>>>);
-
-type State<K> = locked::State<Digest, Table<Record<K>>>;
-
-/// The content of a shard that was closed.
-pub(super) type Closed<K> = (Table<Record<K>>, Nodes<Digest>);
-
-/// A key with its deadline, its timeout and its entry.
-///
-/// A record takes 32 bytes if its key takes 8 bytes. In a very large set, a touch spends most of
-/// its time on loading the record from memory (`a_record_is_small`).
-pub(super) struct Record<K> {
-    key: K,
-    deadline: Tick,
-    /// The timeout in nanoseconds.
-    timeout: u64,
-    digest: Digest,
-    /// The index of the entry in the wheel.
-    index: u32,
-}
+use crate::ground::sync::MutexGuard;
 
 /// The guard of a shard's lock, with the operations on the keys.
 ///
@@ -105,13 +79,6 @@ pub(super) struct Early {
     pub(super) overtaken: Option<EntryKey>,
 }
 
-impl<K> Hashed for Record<K> {
-    #[inline]
-    fn hash(&self) -> u64 {
-        self.digest.spread()
-    }
-}
-
 #[inline]
 fn find<K>(
     table: &mut Table<Record<K>>,
@@ -123,98 +90,38 @@ fn find<K>(
     })
 }
 
-impl<K> Shard<K> {
-    pub(super) fn new(now: Tick) -> Box<Self> {
-        Box::new(Self(LockedWheel::new(Table::new(), now)))
-    }
-
-    /// Locks the shard, or returns `None` if it is closed.
-    ///
-    /// If records are moving to a new table, the method also moves a few of them.
+impl<'a, K> LockedShard<'a, K> {
+    /// Locks a shard, or returns `None` if it is closed.
     #[inline]
-    pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<LockedShard<'a, K>> {
-        let mut state = self.0.lock();
-        if state.attached.is_moving() {
-            if let Some(emptied) = state.attached.step() {
-                drop(state);
-                drop(emptied);
-                state = self.0.lock();
-            }
-        }
-        self.guard(state, pressure)
+    pub(super) fn of(shard: &'a Shard<K>, pressure: &'a Pressure) -> Option<Self> {
+        Some(Self::with(shard.state()?, shard, pressure))
     }
 
-    /// Locks the shard as [`lock`](Self::lock) does. There is then memory for one more key.
-    pub(super) fn lock_with_room<'a>(
-        &'a self,
-        pressure: &'a Pressure,
-    ) -> Option<LockedShard<'a, K>> {
-        loop {
-            let mut state = self.0.lock_with_room();
-            if let Some(capacity) = state.attached.lacks_room().filter(|_| !state.closed) {
-                drop(state);
-                self.replace_table(capacity, Table::lacks_room);
-            } else if let Some(emptied) = state.attached.step() {
-                drop(state);
-                drop(emptied);
-            } else {
-                return self.guard(state, pressure);
-            }
-        }
+    /// Locks a shard, which then has memory for one more key. Returns `None` if the shard is closed.
+    pub(super) fn with_room(shard: &'a Shard<K>, pressure: &'a Pressure) -> Option<Self> {
+        Some(Self::with(shard.state_with_room()?, shard, pressure))
     }
 
     #[inline]
-    fn guard<'a>(
-        &'a self,
-        state: MutexGuard<'a, State<K>>,
-        pressure: &'a Pressure,
-    ) -> Option<LockedShard<'a, K>> {
-        (!state.closed).then(|| LockedShard {
+    fn with(state: MutexGuard<'a, State<K>>, shard: &'a Shard<K>, pressure: &'a Pressure) -> Self {
+        Self {
             state,
-            shard: self,
+            shard,
             pressure,
             early: None,
-        })
-    }
-
-    /// Allocates a table without the lock. If `wants` still returns a capacity then, the records
-    /// begin to move to the new table.
-    ///
-    /// The method drops the guard before it drops the new table. So it frees an unused table without
-    /// the lock.
-    #[cold]
-    fn replace_table(&self, capacity: usize, wants: impl Fn(&Table<Record<K>>) -> Option<usize>) {
-        let new = HashTable::with_capacity(capacity);
-        let mut state = self.0.lock();
-        let wanted = wants(&state.attached).filter(|_| !state.closed);
-        if wanted.is_some_and(|capacity| capacity <= new.capacity()) {
-            state.attached.begin(new);
         }
-    }
-
-    /// Returns the published tick, as a tick of the wheels. No key of the shard is due before this
-    /// tick, unless its entry is [overtaken](super::overtaken).
-    pub(super) fn published(&self) -> Tick {
-        self.0.published()
-    }
-
-    /// Closes the shard. Returns its records and its entries, which the caller drops.
-    pub(super) fn close(&self) -> Closed<K> {
-        let mut state = self.0.lock();
-        let table = mem::replace(&mut state.attached, Table::new());
-        (table, state.close())
     }
 }
 
 impl<K> LockedShard<'_, K> {
     #[inline]
-    fn parts(&mut self) -> (&mut Table<Record<K>>, &mut Wheel<Digest>) {
+    fn parts(&mut self) -> (&mut Table<Record<K>>, &mut Wheel) {
         let state = &mut *self.state;
-        (&mut state.attached, &mut state.wheel)
+        (&mut state.table, &mut state.wheel)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.state.attached.len()
+        self.state.table.len()
     }
 
     /// Releases the lock. The caller must follow up: see [`Early`].
@@ -226,16 +133,7 @@ impl<K> LockedShard<'_, K> {
     /// Releases the lock, and then frees memory that the keys no longer need. The caller must follow
     /// up: see [`Early`].
     pub(super) fn unlock_and_free(self) -> Option<Early> {
-        let Self { state, shard, .. } = self;
-        let has_unused = state.wheel.has_unused();
-        let smaller = state.attached.is_sparse();
-        drop(state);
-        if has_unused {
-            shard.0.free_unused();
-        }
-        if let Some(capacity) = smaller {
-            shard.replace_table(capacity, Table::is_sparse);
-        }
+        self.shard.unlock_and_free(self.state);
         self.early
     }
 
@@ -274,11 +172,11 @@ impl<K> LockedShard<'_, K> {
     }
 
     /// Inserts a key, which must be absent. The caller has locked the shard [with
-    /// room](Shard::lock_with_room).
+    /// room](LockedShard::with_room).
     pub(super) fn insert(&mut self, digest: Digest, key: K, timeout: u64, deadline: Tick) {
         let due = self.pressure.due(deadline, timeout);
         let entry = self.state.wheel.insert(due, digest);
-        self.state.attached.insert(Record {
+        self.state.table.insert(Record {
             key,
             deadline,
             timeout,
@@ -290,7 +188,7 @@ impl<K> LockedShard<'_, K> {
 
     /// Publishes the tick of an entry that was registered or reset.
     fn publish(&mut self, tick: Tick, entry: EntryKey) {
-        let published = self.shard.0.publish_earlier(&mut self.state, tick);
+        let published = self.shard.publish_earlier(&mut self.state, tick);
         let overtaken = (tick < self.state.wheel.now()).then_some(entry);
         let tick = overtaken.map(|_| tick).or(published);
         self.early = tick.map(|tick| Early { tick, overtaken });
@@ -309,7 +207,7 @@ impl<K> LockedShard<'_, K> {
 
     /// Returns the effective deadline of a key.
     pub(super) fn deadline(&mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<Tick> {
-        let found = find(&mut self.state.attached, digest, equals)?;
+        let found = find(&mut self.state.table, digest, equals)?;
         Some((self.pressure).effective(found.get().deadline, found.get().timeout))
     }
 
@@ -328,7 +226,7 @@ impl<K> LockedShard<'_, K> {
                 ControlFlow::Break(())
             });
             let Some(entry) = fired else {
-                self.shard.0.raise(&mut self.state);
+                self.shard.raise(&mut self.state);
                 return None;
             };
             let due = self.remove_if_due(&entry, to);
@@ -373,7 +271,10 @@ mod tests {
     use bounded_wheel::CHUNK;
 
     use super::{
-        super::{overtaken::Overtaken, table::LITTLE},
+        super::{
+            overtaken::Overtaken,
+            table::{Hashed, LITTLE},
+        },
         *,
     };
 
@@ -388,7 +289,7 @@ mod tests {
             pressure: &Pressure,
             overtaken: &Overtaken,
         ) {
-            let mut keys = self.lock(pressure).unwrap();
+            let mut keys = LockedShard::of(self, pressure).unwrap();
             let (table, wheel) = keys.parts();
             assert_eq!(table.len(), wheel.len());
             let published = self.published();
@@ -410,23 +311,11 @@ mod tests {
                 assert!(table.find(hash, |record| record.index == index).is_some());
             }
         }
-
-        /// Returns the number of slots of the table, or `None` while records move.
-        fn places_at_rest(&self) -> Option<usize> {
-            let table = &self.0.lock().attached;
-            (!table.is_moving()).then(|| table.places())
-        }
-
-        /// Returns the number of slots of the table, and the number of nodes of the wheel.
-        fn memory(&self) -> (usize, usize) {
-            let state = self.0.lock();
-            (state.attached.places(), state.wheel.capacity())
-        }
     }
 
     fn with_keys<R>(shard: &Shard<u32>, act: impl FnOnce(&mut LockedShard<'_, u32>) -> R) -> R {
         let pressure = pressure();
-        let mut keys = shard.lock(&pressure).unwrap();
+        let mut keys = LockedShard::of(shard, &pressure).unwrap();
         let result = act(&mut keys);
         assert_eq!(keys.unlock_and_free(), None);
         result
@@ -438,14 +327,14 @@ mod tests {
 
     fn insert(shard: &Shard<u32>, key: u32) {
         let pressure = pressure();
-        let mut keys = shard.lock_with_room(&pressure).unwrap();
+        let mut keys = LockedShard::with_room(shard, &pressure).unwrap();
         keys.insert(digest(key), key, 0, key.into());
         let _ = keys.unlock();
     }
 
     fn remove(shard: &Shard<u32>, key: u32) {
         let pressure = pressure();
-        let keys = shard.lock(&pressure).unwrap();
+        let keys = LockedShard::of(shard, &pressure).unwrap();
         assert_eq!(keys.remove(digest(key), |k| *k == key), Some(key));
     }
 
@@ -551,12 +440,8 @@ mod tests {
         assert_eq!(len(&shard), 100);
         assert_eq!(shard.close().0.iter().count(), 100);
         let pressure = pressure();
-        assert!(shard.lock(&pressure).is_none() && shard.lock_with_room(&pressure).is_none());
+        assert!(LockedShard::of(&shard, &pressure).is_none());
+        assert!(LockedShard::with_room(&shard, &pressure).is_none());
         assert_eq!(shard.memory(), (1, 0), "an empty table has one slot");
-    }
-
-    #[test]
-    fn a_record_is_small() {
-        assert_eq!(size_of::<Record<u64>>(), 32);
     }
 }

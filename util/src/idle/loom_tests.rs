@@ -59,7 +59,7 @@ fn late(shards: usize) -> Arc<Shards<u8>> {
     let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
     let pressure = Pressure::new(tick, timeout, Duration::ZERO);
     let shards = Arc::new(Shards::new(clock, pressure, shards));
-    shards.arming.arm(|| NOW);
+    shards.arm(NOW);
     let (_, old) = counting_waker();
     assert_eq!(shards.wait(&old, 0), Some((NOW, NOW)));
     shards
@@ -191,7 +191,7 @@ fn touch_races_close() {
         let shards = late(1);
         let closer = {
             let shards = shards.clone();
-            thread::spawn(move || shards.close().iter().map(|records| records.0.len()).sum())
+            thread::spawn(move || shards.close().0.iter().map(|records| records.0.len()).sum())
         };
         let touched = touch(&shards, A, 0, 2);
         let removed: usize = closer.join().unwrap();

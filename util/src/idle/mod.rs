@@ -119,7 +119,8 @@
 //   a touch wakes the reaper.
 // * `overtaken`: the entries at ticks that a shed has already passed.
 // * `pressure`: the pressure, and the lead of the wheels over the clock.
-// * `keys`: a table of keys and a wheel behind one lock.
+// * `keys`: the operations on the keys of a shard.
+// * `shard`: a table of keys and a wheel behind one lock.
 // * `table`: the hash table of a shard.
 // * `digest`: the part of a key's hash that the set stores.
 //
@@ -134,6 +135,7 @@ mod overtaken;
 mod pressure;
 mod reaper;
 mod set;
+mod shard;
 mod shards;
 mod shed;
 mod sweep;

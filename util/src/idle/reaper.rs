@@ -20,14 +20,16 @@
 use std::{
     fmt,
     future::poll_fn,
-    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use super::{shards::Shards, sweep::Sweep};
-use crate::ground::{give_way::Yields, tick_sleep::TickSleep, unwind};
+use crate::{
+    ground::{give_way::Yields, tick_sleep::TickSleep, unwind},
+    limit::Starved,
+};
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
@@ -73,8 +75,7 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     sweep: Sweep,
     pub(super) yields: Yields,
-    /// Whether the last poll was pending because the task had used up its budget.
-    is_starved: bool,
+    starved: Starved,
 }
 
 impl<K> Reaper<K> {
@@ -84,7 +85,7 @@ impl<K> Reaper<K> {
             alarm,
             sweep: Sweep::to(0),
             yields: Yields::default(),
-            is_starved: false,
+            starved: Starved::new(),
         }
     }
 
@@ -186,18 +187,13 @@ impl<K> Reaper<K> {
 }
 
 impl<K> Reaper<K> {
-    /// Reserves a unit of the task's budget, which is used if the poll returns a key.
-    ///
-    /// Another future of the same task may use up the budget before each poll. So a poll may act without budget,
-    /// and gets `None`, if the previous poll had none either. The task has let other tasks run between the two
-    /// polls.
+    /// Reserves a unit of the task's budget, which is used if the poll returns a key. Returns `None` if the poll may
+    /// act without budget: see [`Starved`].
     pub(super) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<Option<RestoreOnPending>> {
-        if mem::take(&mut self.is_starved) && !has_budget_remaining() {
+        if self.starved.had_budget() && !has_budget_remaining() {
             return Poll::Ready(None);
         }
-        let budget = poll_proceed(cx);
-        self.is_starved = budget.is_pending();
-        budget.map(Some)
+        self.starved.record(poll_proceed(cx)).map(Some)
     }
 
     /// Records that a poll returns `key`.
@@ -212,9 +208,9 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
-        let keys = self.shards.close();
+        let (keys, waker) = self.shards.close();
         // If the drops of the waker and of a key panicked, the process would abort.
-        unwind::contain(|| drop(self.shards.take_waker()));
+        unwind::contain(|| drop(waker));
         drop(keys);
     }
 }

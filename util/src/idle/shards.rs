@@ -23,30 +23,30 @@
 //!
 //! # How a handle wakes the reaper
 //!
-//! The reaper waits for the *armed* tick. [`Arming`] decides whether a touch must wake the reaper
-//! for an earlier tick. The reaper misses no touch and no rise of the [lead](super::pressure):
+//! The reaper waits for the *armed* tick. It keeps this tick and its waker behind one lock. The reaper misses no touch
+//! and no rise of the [lead](super::pressure):
 //!
-//! 1. The reaper stores its waker first. Then it arms, and then it reads the armed tick.
-//! 2. A touch publishes its deadline first, in its shard or in [`overtaken`](super::overtaken). Then
-//!    it lowers the armed tick. Then it takes the waker.
-//! 3. A thread that raises the lead stores the new lead first. Then it lowers the armed tick to 0.
-//!    Then it takes the waker, as a touch does. The reaper arms first, and reads the lead
-//!    afterwards. Then it sets its alarm by the lead that it has read.
+//! 1. The reaper *disarms*: it sets the armed tick to [`NEVER`]. Then it reads the published ticks of all shards and of
+//!    [`overtaken`](super::overtaken). Then, under one hold of the lock, it lowers the armed tick to the earliest of them,
+//!    and stores its waker.
+//! 2. A touch publishes its deadline first, in its shard or in `overtaken`. Then, under one hold of the lock, it lowers
+//!    the armed tick and takes the waker. It does so only if it has published an earlier tick than before.
+//! 3. A thread that raises the lead stores the new lead first. Then it lowers the armed tick to 0, as a touch does. The
+//!    reaper reads the lead after it has armed. Then it sets its alarm by the lead that it has read.
 //!
 //! The rules suffice in each case:
 //!
-//! * If the reaper stores its waker first, the touch finds the waker and wakes the reaper.
-//! * If the touching thread takes the waker's lock first, it has lowered the armed tick already.
-//!   The lock orders the two threads. The reaper reads the armed tick later, so it sees the lower
-//!   tick.
+//! * If the touch takes the lock before the reaper disarms, the reaper reads the tick that the touch has published.
+//! * If it takes the lock later, but before the reaper stores its waker, the reaper finds the lower armed tick.
+//! * If it takes the lock after that, it finds the waker, and wakes the reaper.
 //! * If the armed tick is 0 already, a thread that raises the lead does not take the waker. In this
 //!   case the reaper has not armed yet. It reads the lead after it arms, so it sees the new lead.
 //!
-//! Models in `idle/loom_tests.rs`: `touch_races_wait`, `pressure_races_wait`.
+//! Models in `idle/loom_tests.rs`: `touch_races_wait`, `pressure_races_wait`,
+//! `insertion_behind_a_shed_races_wait`.
 //!
-//! The stream always ends. The last handle sets a flag under the waker's lock, and then takes the
-//! waker. So the reaper sees the flag, or the last handle wakes the reaper. Model:
-//! `last_handle_races_wait`.
+//! The stream always ends. The last handle sets a flag and takes the waker under one hold of the lock. So the reaper
+//! sees the flag, or the last handle wakes the reaper. Model: `last_handle_races_wait`.
 //!
 //! While a thread holds the waker's lock, it does not clone, wake or drop a waker
 //! (`tests/idle/user_code.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
@@ -56,18 +56,18 @@ use std::{iter, mem, task::Waker};
 
 use super::{
     digest::Digest,
-    keys::{Closed, Early, LockedShard, Shard},
+    keys::{Early, LockedShard},
     overtaken::Overtaken,
     pressure::Pressure,
+    shard::{Closed, Shard},
     touched::Touched,
 };
 use crate::ground::{
-    arming::Arming,
     clock::Clock,
-    sync::{Mutex, OnceLock, lock},
+    sync::{Mutex, MutexGuard, OnceLock, lock},
     unwind, waker,
 };
-use bounded_wheel::Tick;
+use bounded_wheel::{NEVER, Tick};
 
 /// The number of shards whose published ticks the reaper can read in the time of one step.
 const LOOKS: usize = 64;
@@ -78,21 +78,19 @@ type Slot<K> = OnceLock<Option<Box<Shard<K>>>>;
 pub(super) struct Shards<K> {
     pub(super) clock: Clock,
     slots: Box<[Slot<K>]>,
-    /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
-    /// have to wake the reaper.
-    pub(super) arming: Arming,
     pub(super) pressure: Pressure,
     pub(super) overtaken: Overtaken,
     waiter: Mutex<Waiter>,
 }
 
-/// The waker by which handles wake the reaper, and the flag that the last handle sets.
+/// How handles wake the reaper. A touch takes its lock only if the touch may have to wake the reaper.
 ///
 /// The `Waiter` and its lock have their own cache lines. Every touch reads other fields of
 /// [`Shards`]. So a change of the `Waiter` does not slow touches down.
-#[derive(Default)]
 #[repr(align(128))]
 struct Waiter {
+    /// The armed tick, as a tick of the wheels. The reaper raises it, and other threads lower it.
+    armed: Tick,
     /// The waker of the reaper's last poll, unless a thread has taken it.
     waker: Option<Waker>,
     /// Whether the last handle was dropped.
@@ -107,10 +105,14 @@ impl<K> Shards<K> {
         Self {
             clock,
             slots: iter::repeat_with(OnceLock::new).take(shards).collect(),
-            arming: Arming::new(),
             pressure,
             overtaken: Overtaken::new(),
-            waiter: Mutex::new(Waiter::default()),
+            waiter: Mutex::new(Waiter {
+                armed: NEVER,
+                waker: None,
+                is_abandoned: false,
+                is_closed: false,
+            }),
         }
     }
 
@@ -127,7 +129,7 @@ impl<K> Shards<K> {
     #[inline(always)]
     pub(super) fn lock(&self, digest: Digest) -> Result<LockedShard<'_, K>, Touched> {
         match self.slots[self.number(digest)].get() {
-            Some(Some(shard)) => shard.lock(&self.pressure).ok_or(Touched::Closed),
+            Some(Some(shard)) => LockedShard::of(shard, &self.pressure).ok_or(Touched::Closed),
             Some(None) => Err(Touched::Closed),
             None => Err(Touched::Absent),
         }
@@ -142,7 +144,7 @@ impl<K> Shards<K> {
             // `set` fails if another thread has set the slot in the meantime.
             let _ = slot.set(Some(shard));
         }
-        slot.get()?.as_ref()?.lock_with_room(&self.pressure)
+        LockedShard::with_room(slot.get()?.as_ref()?, &self.pressure)
     }
 
     /// Returns a shard, if it exists.
@@ -162,7 +164,7 @@ impl<K> Shards<K> {
 
     /// Returns the number of keys. Locks each shard in turn.
     pub(super) fn len(&self) -> usize {
-        let open = (self.shards()).filter_map(|shard| shard.lock(&self.pressure));
+        let open = (self.shards()).filter_map(|shard| LockedShard::of(shard, &self.pressure));
         open.map(|keys| keys.len()).sum()
     }
 
@@ -170,15 +172,16 @@ impl<K> Shards<K> {
         lock(&self.waiter).is_closed
     }
 
-    /// Closes all shards and returns their content.
-    pub(super) fn close(&self) -> Vec<Closed<K>> {
+    /// Closes all shards. Returns their content and the reaper's waker.
+    pub(super) fn close(&self) -> (Vec<Closed<K>>, Option<Waker>) {
         for slot in &self.slots {
             // `set` fails if the shard exists.
             let _ = slot.set(None);
         }
         let closed = self.shards().map(Shard::close).collect();
-        lock(&self.waiter).is_closed = true;
-        closed
+        let mut waiter = lock(&self.waiter);
+        waiter.is_closed = true;
+        (closed, waiter.waker.take())
     }
 
     /// Returns the earliest tick of all shards and of all overtaken entries. No key is due before
@@ -203,22 +206,24 @@ impl<K> Shards<K> {
     ///
     /// Returns `None` if the set is empty and its last handle was dropped.
     pub(super) fn wait(&self, waker: &Waker, now: Tick) -> Option<(Tick, Tick)> {
-        let mut stored = Some(waker.clone());
+        let mut unused = Some(waker.clone());
         let mut waiter = lock(&self.waiter);
-        let is_abandoned = waiter.is_abandoned;
+        if waiter.armed <= self.pressure.ahead(now) {
+            waiter.armed = NEVER;
+            drop(waiter);
+            let next = self.published();
+            waiter = lock(&self.waiter);
+            waiter.armed = waiter.armed.min(next);
+        }
+        let (until, is_abandoned) = (waiter.armed, waiter.is_abandoned);
         if !is_abandoned {
-            mem::swap(&mut waiter.waker, &mut stored);
+            mem::swap(&mut waiter.waker, &mut unused);
         }
         drop(waiter);
-        // The waker that is not needed.
-        unwind::contain(|| drop(stored));
+        unwind::contain(|| drop(unused));
         if is_abandoned && self.len() == 0 {
             return None;
         }
-        if self.arming.tick() <= self.pressure.ahead(now) {
-            self.arming.arm(|| self.published());
-        }
-        let until = self.arming.tick();
         // The reaper must read the lead after it has read the armed tick: see rule 3.
         Some((until, self.pressure.on_the_clock(until)))
     }
@@ -243,24 +248,34 @@ impl<K> Shards<K> {
         self.wake_for(tick);
     }
 
+    /// Lowers the armed tick to `tick`. If it was later, wakes the reaper.
+    #[cold]
     fn wake_for(&self, tick: Tick) {
-        if self.arming.lower_to(tick) {
-            self.wake();
+        let mut waiter = lock(&self.waiter);
+        if tick < waiter.armed {
+            waiter.armed = tick;
+            wake(waiter);
         }
     }
 
     /// Records that no handle is left, and wakes the reaper. The last handle calls this.
     pub(super) fn abandon(&self) {
-        lock(&self.waiter).is_abandoned = true;
-        self.wake();
+        let mut waiter = lock(&self.waiter);
+        waiter.is_abandoned = true;
+        wake(waiter);
     }
+}
 
-    #[cold]
-    fn wake(&self) {
-        self.take_waker().into_iter().for_each(waker::wake);
-    }
+/// Takes the reaper's waker, releases the lock, and wakes the reaper.
+fn wake(mut waiter: MutexGuard<'_, Waiter>) {
+    let waker = waiter.waker.take();
+    drop(waiter);
+    waker.into_iter().for_each(waker::wake);
+}
 
-    pub(super) fn take_waker(&self) -> Option<Waker> {
-        lock(&self.waiter).waker.take()
+#[cfg(all(test, tokio_wheel_util_loom))]
+impl<K> Shards<K> {
+    pub(super) fn arm(&self, tick: Tick) {
+        lock(&self.waiter).armed = tick;
     }
 }

@@ -9,7 +9,7 @@
 //! * A sweep visits only the shards that publish its tick or an earlier tick
 //!   (`very_many_shards_are_visited_in_turns`).
 
-use super::shards::Shards;
+use super::{keys::LockedShard, shards::Shards};
 use bounded_wheel::Tick;
 
 /// The maximal number of steps that a sweep makes before it releases a shard's lock.
@@ -46,7 +46,7 @@ impl Sweep {
             *steps -= 1;
             let batch = BATCH.min(*steps);
             let mut left = batch;
-            let mut keys = shards.shard(number)?.lock(&shards.pressure)?;
+            let mut keys = LockedShard::of(shards.shard(number)?, &shards.pressure)?;
             let due = match overtaken {
                 Some((_, entry)) => keys.expire_entry(entry, self.until),
                 None => keys.expire(self.until, &mut left),
