@@ -99,7 +99,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// If an entry has a deadline before this tick, the entry is due already.
     ///
-    /// A slot of level 1 with [few](FEW) entries can wait until the earliest deadline of its
+    /// A slot of level 1 with at most 8 entries can wait until the earliest deadline of its
     /// entries. Nearly all entries pass through level 1. With this rule, a single entry on level 1
     /// causes no wake-up for its cascade.
     ///
@@ -211,8 +211,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.now = self.now.max(to);
     }
 
-    /// Returns whether [`cascade_backlog`](Self::cascade_backlog) or [`fire_late`](Self::fire_late)
-    /// has work to do.
+    /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do, or late entries wait.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.rings.backlog() != 0

@@ -145,7 +145,7 @@
 //!
 //! With [`Order::DueFirst`], an advance can be interrupted before it has fired all due entries. The
 //! remaining entries are *late*. They wait in the backlog's first ring, in the order of their
-//! slots, and the next advance [fires them first](Wheel::fire_late). So two entries in fine slots
+//! slots, and the next advance fires them first. So two entries in fine slots
 //! fire in the order of their deadlines, unless the deadlines differ by less than a slot of level 1
 //! (`late_entries_fire_in_the_order_of_their_deadlines`). While entries are late, the owner of the
 //! wheel still cascades the backlog (`a_late_crowd_does_not_stop_the_cascades`).

@@ -4,7 +4,7 @@ use std::{error::Error, fmt, io, time::Duration};
 
 use crate::limit::setters;
 
-/// The limits of a [`TimeoutBody`].
+/// The limits of a [`TimeoutBody`](super::TimeoutBody).
 ///
 /// `None` means no limit. The [module](super#what-the-limits-of-a-body-measure) explains what each limit
 /// measures.
@@ -82,7 +82,7 @@ impl BodyLimits {
 
 /// The error of a body that has exceeded a limit.
 ///
-/// [`TimeoutBody`] fails with this error, in a box. hyper, axum and other crates put the
+/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put the
 /// box into their own errors. [`find`](Self::find) finds the `LimitExceeded` inside such an error.
 ///
 /// # Examples
