@@ -1,5 +1,5 @@
-//! The folder with the packages that replace tokio: `tokio` is tokio-on-wheel under this name, and uses `tokio-wheel`
-//! and `tokio-real`, which is tokio itself. `tokio-alternative` is tokio with its alternative timer.
+//! The folder with the packages that replace tokio: `tokio` is tokio-on-wheel under this name. It uses `tokio-wheel`,
+//! which uses `bounded-wheel`, and `tokio-real`, which is tokio itself. `tokio-alternative` is tokio with its alternative timer.
 
 use std::{
     collections::BTreeSet,
@@ -18,6 +18,7 @@ use crate::cargo::Cargo;
 
 static FACADE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../src");
 static WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../src");
+static BOUNDED_WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../wheel/src");
 
 /// The path of each file below `src`, and its content.
 type Files = Vec<(PathBuf, Vec<u8>)>;
@@ -65,6 +66,7 @@ impl Patch {
     ) -> Result<Self> {
         let mut facade: DocumentMut = include_str!("../../Cargo.toml").parse()?;
         let mut wheel: DocumentMut = include_str!("../../../Cargo.toml").parse()?;
+        let bounded_wheel: DocumentMut = include_str!("../../../wheel/Cargo.toml").parse()?;
         let needed = wheel["dependencies"]["tokio"]["version"].as_str();
         let needed = VersionReq::parse(needed.context("tokio-wheel names no tokio")?)?;
 
@@ -91,6 +93,7 @@ impl Patch {
         facade["package"]["name"] = value("tokio");
         facade["package"]["version"] = value(&version);
         facade["dependencies"]["tokio-wheel"]["path"] = value("../tokio-wheel");
+        wheel["dependencies"]["bounded-wheel"]["path"] = value("../bounded-wheel");
         // Dependencies may use features that tokio does not document, such as `bytes`.
         let features = table(&mut facade["features"])?;
         for feature in tokio.features.keys() {
@@ -100,7 +103,8 @@ impl Patch {
 
         let unlocked = cargo.locked()?.into_iter().filter_map(|package| {
             let name = package["name"].as_str()?;
-            let dependency = wheel["dependencies"].get(name)?;
+            let of_wheel = wheel["dependencies"].get(name);
+            let dependency = of_wheel.or_else(|| bounded_wheel["dependencies"].get(name))?;
             let is_needed = name != "tokio" && dependency.get("optional").is_none();
             is_needed.then_some(())?;
             Some(format!("{name}@{}", package["version"].as_str()?))
@@ -123,6 +127,8 @@ impl Patch {
             use_alternative_timer(&mut files)?;
             write(&folder.join("tokio-alternative"), manifest, files)?;
         }
+        let sources = embedded(&BOUNDED_WHEEL);
+        write(&folder.join("bounded-wheel"), bounded_wheel, sources)?;
         write(&folder.join("tokio-wheel"), wheel, embedded(&WHEEL))?;
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
