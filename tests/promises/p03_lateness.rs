@@ -162,6 +162,15 @@ fn a_worker_that_has_something_due_and_blocks_makes_no_other_timer_late() {
 fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
     let block = Arc::new(block);
     let runtime = multi_thread(4);
+    // If the blocking worker has watched tokio's alarms, the others may wait without a look at them, as with
+    // `tokio::time`. So another thread keeps a worker returning to the alarms.
+    let handle = runtime.handle().clone();
+    let (goes_on, has_ended) = mpsc::channel::<()>();
+    let keeper = thread::spawn(move || {
+        while has_ended.recv_timeout(ms(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            handle.spawn(async {});
+        }
+    });
     let mut rounds = 0;
     let mut wait = ms(100);
     while rounds < 10 {
@@ -217,6 +226,8 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
             tasks.join_all().await;
         });
     }
+    drop(goes_on);
+    keeper.join().unwrap();
 }
 
 /// More than a turn wakes, and less than a worker's queue holds. If its queue overflowed, tokio could run the blocking
