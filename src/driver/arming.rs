@@ -82,8 +82,9 @@
 //! All threads share the cache line of the armed tick. A registration that publishes no tick does not read
 //! the armed tick, and so does not need this cache line.
 
-use crate::ground::sync::{AtomicU64, Ordering};
 use bounded_wheel::{NEVER, Tick};
+
+use crate::ground::sync::{AtomicU64, Ordering};
 
 /// The earliest tick at which the driver will look at the shards again.
 ///

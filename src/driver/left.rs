@@ -22,11 +22,12 @@
 
 use std::{sync::Arc, task::Waker};
 
+use bounded_wheel::{Key, Tick};
+
 use crate::{
     driver::locked::Wheel,
     ground::sync::{AtomicU64, Ordering},
 };
-use bounded_wheel::{Key, Tick};
 
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;

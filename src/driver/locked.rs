@@ -24,8 +24,9 @@
 //! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. [`arming`](super::arming)
 //! describes how a registration and the driver use the published tick.
 
-use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn};
 use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Nodes, Refill, Tick};
+
+use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn};
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) type Wheel<T> = bounded_wheel::Wheel<T>;

@@ -124,7 +124,7 @@ impl Drop for DriverTask {
     }
 }
 
-/// What a half has done.
+/// The result of a turn that a half has taken.
 struct Taken {
     has_fired: bool,
     /// Whether the alarm is set. If not, the half must take another turn, or leave it to the other half.

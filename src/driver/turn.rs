@@ -17,6 +17,8 @@
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
+use bounded_wheel::{NEVER, Tick};
+
 use crate::{
     driver::{
         clock::Clock,
@@ -26,7 +28,6 @@ use crate::{
     },
     ground::{trace, unwind, waker},
 };
-use bounded_wheel::{NEVER, Tick};
 
 /// The maximum number of steps that the driver does while it holds the lock of a shard.
 ///

@@ -308,7 +308,7 @@ impl Builder {
             _ => Box::new(TokioTime::new()),
         };
         Ok(Parts {
-            clock: Clock::of_runtime(given),
+            clock: Clock::new(given),
             alarm,
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,

@@ -98,7 +98,7 @@ enum Thread {
     Worker,
 }
 
-/// What a thread remembers for a registration.
+/// The answer of a thread's memory to a registration.
 enum Remembered {
     Nothing,
     Registrar(Arc<Registrar>),

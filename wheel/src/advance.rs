@@ -24,7 +24,7 @@ pub struct Removed<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
-    /// of their registration.
+    /// of their insertion.
     Strict,
     /// Late entries fire first, then the other due entries. Coarse slots go to the backlog.
     DueFirst,
@@ -103,7 +103,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// entries. Nearly all entries pass through level 1. With this rule, a single entry on level 1
     /// causes no wake-up for its cascade.
     ///
-    /// Coarser slots do not wait. If a coarse slot waited, more entries could be registered into it
+    /// Coarser slots do not wait. If a coarse slot waited, more entries could be inserted into it
     /// in the meantime. All entries of the slot would then cascade at the tick at which the first
     /// entry is due.
     pub fn next_expiration(&self) -> Option<Tick> {

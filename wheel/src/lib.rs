@@ -368,7 +368,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Removed {
             key: node.key(index),
             deadline: node.deadline,
-            value: node.value.expect("a registered entry has a value"),
+            value: node.value.expect("an entry has a value"),
         }
     }
 

@@ -191,7 +191,7 @@ impl<T> Nodes<T> {
         }
         assert!(
             capacity < MAX_CHUNKS,
-            "a shard or queue must have at most {MAX_ENTRIES} entries",
+            "a wheel must have at most {MAX_ENTRIES} entries",
         );
         (2 * capacity).clamp(FIRST_CHUNKS, MAX_CHUNKS)
     }

@@ -94,7 +94,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         // higher.
         let level = ((deadline - now) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
-        // The formula below holds for every level. But a registration waits for the slot, and with
+        // The formula below holds for every level. But an insertion waits for the slot, and with
         // this formula alone, a timeout took 1 ns more (`compare ops --workload io`).
         if (level as usize) < Self::TOP {
             let slot = deadline >> (level * Self::BITS);
@@ -116,7 +116,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     ///
     /// If several slots start at one tick, the slot of level 0 comes last, because entries of the
     /// other slots may cascade into it. Of the other slots, the finest slot comes first, because
-    /// its entries were registered last. See [`Order::Strict`](super::Order::Strict).
+    /// its entries were inserted last. See [`Order::Strict`](super::Order::Strict).
     #[inline]
     pub(super) fn next_slot(&self, now: Tick) -> Option<Slot> {
         let mut next: Option<(usize, Tick)> = None;

@@ -415,7 +415,7 @@ fn memory_goes_back_when_a_peak_drains() {
 }
 
 #[test]
-fn to_register_and_deregister_takes_no_more_memory() {
+fn to_insert_and_remove_takes_no_more_memory() {
     let mut wheel: Wheel<u64> = Wheel::new(0);
     for value in 0..CHUNK as u64 - 1 {
         wheel.insert(value + 1, value);

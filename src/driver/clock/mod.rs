@@ -48,7 +48,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
+    /// Creates a clock of the current runtime, which starts now. The builder has checked that the tick is from 1 ns to 1 h.
     pub(crate) fn new(tick: Duration) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
         let shift = tick.next_power_of_two().ilog2();
@@ -57,17 +57,9 @@ impl Clock {
             tick,
             multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
             shift,
-            can_be_paused: true,
+            can_be_paused: can_be_paused(),
             #[cfg(test)]
             manual: None,
-        }
-    }
-
-    /// Creates a clock of the current runtime.
-    pub(crate) fn of_runtime(tick: Duration) -> Self {
-        Self {
-            can_be_paused: can_be_paused(),
-            ..Self::new(tick)
         }
     }
 

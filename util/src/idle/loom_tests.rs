@@ -15,6 +15,8 @@ use std::{
 
 use loom::thread;
 
+use bounded_wheel::Tick;
+
 use super::{
     digest::Digest,
     pressure::Pressure,
@@ -23,7 +25,6 @@ use super::{
     touched::Touched::{self, Absent, Closed, Inserted, Present},
 };
 use crate::ground::clock::Clock;
-use bounded_wheel::Tick;
 
 #[derive(Default)]
 struct Wakes(AtomicUsize);

@@ -22,8 +22,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::ground::sync::{AtomicU64, Mutex, Ordering, lock};
 use bounded_wheel::{Key as EntryKey, NEVER, Tick};
+
+use crate::ground::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// The lines of all overtaken entries.
 ///

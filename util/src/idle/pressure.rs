@@ -29,11 +29,12 @@
 
 use std::time::Duration;
 
+use bounded_wheel::{NEVER, Tick};
+
 use crate::ground::{
     clock::nanos,
     sync::{AtomicU64, Ordering},
 };
-use bounded_wheel::{NEVER, Tick};
 
 /// The limit of the lead. Ticks of a clock are below twice this limit, so the sum of such a tick
 /// and the lead does not overflow.

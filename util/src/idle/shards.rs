@@ -54,6 +54,8 @@
 
 use std::{iter, mem, task::Waker};
 
+use bounded_wheel::{NEVER, Tick};
+
 use super::{
     digest::Digest,
     keys::{Early, LockedShard},
@@ -67,7 +69,6 @@ use crate::ground::{
     sync::{Mutex, MutexGuard, OnceLock, lock},
     unwind, waker,
 };
-use bounded_wheel::{NEVER, Tick};
 
 /// The number of shards whose published ticks the reaper can read in the time of one step.
 const LOOKS: usize = 64;

@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::{collection::vec, prelude::*};
 
+use bounded_wheel::NEVER;
+
 use super::{
     IdleSet, digest::Digest, keys::LockedShard, pressure::Pressure, shards::Shards, sweep::Sweep,
     touched::Touched,
 };
 use crate::ground::clock::Clock;
-use bounded_wheel::NEVER;
 
 /// Returns the digest of a key. Several keys have the same digest.
 fn digest(key: u8) -> Digest {
