@@ -34,37 +34,15 @@
 //! | need | item | feature |
 //! |---|---|---|
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
-//! | run a task later | [`Timer::schedule`] and the [module `schedule`](mod@schedule) | |
-//! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
+//! | choose a timer's tick or shards | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. The package `tokio-wheel-util` has a queue of delayed elements, a set of keys
-//! that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
+//! No feature is on by default. The package `tokio-wheel-util` has a scheduler of tasks, a queue of delayed elements, a set of
+//! keys that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [figures] and [testing].
-//!
-//! # Tasks that run later
-//!
-//! [`Timer::schedule`] takes a future and runs it later as a tokio task. Before it starts, the task is only an
-//! entry of the wheel. Canceling the task is O(1).
-//!
-//! ```
-//! use tokio_wheel::{Duration, Timer};
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let retry = Timer::current().schedule(Duration::from_secs(5), async { "tried again" })?;
-//! let give_up = Timer::current().schedule(Duration::from_secs(60), async { "gave up" })?;
-//! assert_eq!(retry.await?, "tried again");
-//! assert!(give_up.cancel());
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! The [module `schedule`](mod@schedule) has periodic tasks, a limit on pending entries, and a shutdown that
-//! returns the tasks that have not started.
 //!
 //! # Which timer a future uses
 //!
@@ -153,13 +131,15 @@
 //! [testing]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/testing.md
 //! [which-timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("tokio-wheel needs a target with 64-bit atomics");
+
 mod driver;
 mod futures;
 mod ground;
 mod timer;
 
 pub mod error;
-pub mod schedule;
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

@@ -225,13 +225,3 @@ async fn a_deadline_set_in_the_past_is_not_late() {
         assert_eq!(metrics.lateness().sum(), Duration::ZERO);
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_task_scheduled_in_the_past_is_late_from_then_on() {
-    let timer = Timer::current();
-    let start = Instant::now();
-    settle().await;
-    leap(secs(30)).await;
-    timer.schedule_at(start, async {}).unwrap().await.unwrap();
-    assert_eq!(timer.metrics().lateness().sum(), Duration::ZERO);
-}

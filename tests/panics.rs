@@ -95,47 +95,9 @@ fn each_text_contains_the_words_of_tokio() {
     same(tokio::time::resume, tokio_wheel_resume);
 }
 
-/// An explicit timer that was shut down says nothing of its runtime, which runs.
-#[test]
-fn a_timer_that_was_shut_down_names_no_shutdown_of_the_runtime() {
-    let runtime = current_thread();
-    runtime.block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        drop(timer.clone().shutdown());
-        let mut orphan = timer.sleep(secs(60));
-        let told = panic_of(|| poll(&mut orphan, Waker::noop())).message;
-        assert!(told.contains("after its timer has shut down"), "{told}");
-        assert!(!told.contains("Tokio"), "{told}");
-    });
-}
-
 #[test]
 fn current_outside_of_a_runtime_panics_in_the_callers_frame() {
     assert_panics(|| drop(Timer::current()), &["outside of a tokio runtime"]);
-}
-
-/// Every task can call `current`, and all tasks of the runtime need the default timer.
-#[test]
-fn a_handle_of_current_cannot_shut_the_timer_down() {
-    let runtime = current_thread();
-    runtime.block_on(async {
-        let installed = Timer::builder().install().unwrap();
-        let handles = [
-            Timer::current(),
-            Timer::try_current().unwrap(),
-            Timer::current().clone(),
-        ];
-        let expected = &["`shutdown` was called on a handle of `Timer::current`"];
-        for handle in handles {
-            assert_panics(|| drop(handle.shutdown()), expected);
-        }
-        assert!(!installed.is_shutdown());
-        drop(installed.clone().shutdown());
-        assert!(installed.is_shutdown());
-    });
-    // No handle can shut down a default timer that was not installed.
-    let timer = current_thread().block_on(async { Timer::current() });
-    assert_panics(|| drop(timer.shutdown()), &["`Timer::current`"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use support::{
 };
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
-    Duration, Instant, MissedTickBehavior, Sleep, Timer, advance,
+    Duration, Instant, MissedTickBehavior, Timer, advance,
     error::{BuildError, TryCurrentError},
     sleep, timeout,
 };
@@ -163,14 +163,12 @@ fn building_on_a_runtime_that_has_shut_down_is_an_error() {
 fn a_sleep_that_has_elapsed_is_ready_after_its_timer_has_shut_down() {
     let runtime = current_thread();
     let mut pending = Box::pin(sleep(secs(60)));
-    let timer = runtime.block_on(async {
-        let timer = Timer::builder().install().unwrap();
+    runtime.block_on(async {
         let (_wakes, waker) = Wakes::new();
         assert_pending!(poll(&mut pending, &waker));
         pending.as_mut().reset(Instant::now());
-        timer
     });
-    drop(timer.shutdown());
+    drop(runtime);
     let (_wakes, waker) = Wakes::new();
     assert_ready!(poll(&mut pending, &waker));
 }
@@ -318,25 +316,20 @@ async fn an_abandoned_timer_ends_after_its_last_future_has_fired() {
 /// A future that outlives its timer does not start a default timer, so `install` still works.
 #[test]
 fn a_future_whose_timer_has_shut_down_starts_no_default_timer() {
-    let installs_after = |act: fn(Timer)| {
+    let ended = paused();
+    let (timer, was_pending) = ended.block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        let sleep = pending(timer.sleep(secs(1)));
+        (timer, sleep)
+    });
+    drop(ended);
+    for mut orphan in [was_pending, timer.sleep(secs(1))] {
         paused().block_on(async {
-            act(Timer::builder().build().unwrap());
+            let polled = panic_of(|| poll(&mut orphan, Waker::noop()));
+            assert!(polled.message.contains("after its timer has shut down"));
             drop(Timer::builder().install().unwrap());
         });
-    };
-    fn is_refused(sleep: &mut Sleep) {
-        let polled = panic_of(|| poll(sleep, Waker::noop()));
-        assert!(polled.message.contains("after its timer has shut down"));
     }
-    installs_after(|timer| {
-        let mut pending = pending(timer.sleep(secs(1)));
-        drop(timer.shutdown());
-        is_refused(&mut pending);
-    });
-    installs_after(|timer| {
-        drop(timer.shutdown());
-        is_refused(&mut timer.sleep(secs(1)));
-    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,20 +169,6 @@ fn a_timers_life_in_events() {
 }
 
 #[test]
-fn a_shutdown_notifies_the_driver() {
-    let log = Log::start();
-    paused().block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        settle().await;
-        assert!(timer.shutdown().is_empty());
-        settle().await;
-        let wake_ups = log.take("driver woke up");
-        assert_eq!(wake_ups.len(), 1);
-        assert_eq!(wake_ups[0].fields["by"], "notified");
-    });
-}
-
-#[test]
 fn each_counted_wake_up_is_an_event() {
     let log = Log::start();
     paused().block_on(async {

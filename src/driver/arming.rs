@@ -86,6 +86,14 @@ use bounded_wheel::{NEVER, Tick};
 
 use crate::ground::sync::{AtomicU64, Ordering};
 
+/// The tick that a registration has published, because it is earlier than all others of its shard.
+///
+/// The registration releases the lock of the shard. Then it passes this value to
+/// [`Shared::wake_for`](crate::driver::shared::Shared::wake_for), or the driver would sleep through the deadline.
+#[must_use = "the driver must wake at this tick"]
+#[derive(Debug)]
+pub(crate) struct Earlier(pub(crate) Tick);
+
 /// The earliest tick at which the driver will look at the shards again.
 ///
 /// The tick has cache lines of its own. So a registration that lowers the tick takes no other data from the
@@ -119,13 +127,11 @@ impl Arming {
         self.tick.fetch_min(look(), Ordering::Relaxed);
     }
 
-    /// Lowers the armed tick to `next`. The calling registration has published `next` before the call.
+    /// Lowers the armed tick to the tick that the calling registration has published.
     ///
-    /// Returns `true` if the armed tick was later than `next`. Then the caller must [make the driver
-    /// wake](crate::driver::shared::Shared::rearm) at `next`. If several threads lower the
-    /// armed tick to the same tick, only one of them gets `true`.
-    #[cold]
-    pub(crate) fn lower_to(&self, next: Tick) -> bool {
+    /// Returns `true` if the armed tick was later. Then the caller must set the alarm or notify the driver's task. If
+    /// several threads lower the armed tick to the same tick, only one of them gets `true`.
+    pub(crate) fn lower_to(&self, Earlier(next): Earlier) -> bool {
         self.tick.fetch_min(next, Ordering::AcqRel) > next
     }
 }

@@ -1,7 +1,5 @@
 //! A wheel behind a lock. The wheel publishes the tick at which it next has work.
 //!
-//! The shards of timers use this type.
-//!
 //! # Rules
 //!
 //! * No thread allocates or frees memory under the lock, because allocating and freeing can take long (see
@@ -18,15 +16,20 @@
 //!   Test: `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
 //! * The published ticks have cache lines of their own. So a driver that reads the published ticks does not
 //!   take the cache line of the lock from a worker.
-//! * The wheel also publishes the tick up to which it was advanced. Only [`is_near`](LockedWheel::is_near)
-//!   reads that tick.
+//! * The wheel also publishes the tick up to which it was advanced. Only
+//!   [`needs_the_time`](LockedWheel::needs_the_time) reads that tick.
 //!
 //! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. [`arming`](super::arming)
 //! describes how a registration and the driver use the published tick.
 
-use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Nodes, Refill, Tick};
+use std::ops::{Deref, DerefMut};
 
-use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn};
+use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Refill, Tick};
+
+use crate::{
+    driver::arming::Earlier,
+    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn},
+};
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) type Wheel<T> = bounded_wheel::Wheel<T>;
@@ -45,7 +48,7 @@ struct Published {
     /// The published tick. No entry has an earlier deadline.
     tick: AtomicU64,
     /// The tick up to which the wheel was advanced.
-    now: AtomicU64,
+    advanced: AtomicU64,
 }
 
 /// The state that the lock protects.
@@ -64,12 +67,10 @@ pub(crate) struct State<T, X> {
     pub(crate) wheel: Wheel<T>,
 }
 
-impl<T, X> State<T, X> {
-    /// Closes the wheel, so that it refuses registrations. Returns its entries.
-    pub(crate) fn close(&mut self) -> Nodes<T> {
-        self.closed = true;
-        self.wheel.take()
-    }
+/// Holds the lock.
+pub(crate) struct Held<'a, T, X> {
+    state: MutexGuard<'a, State<T, X>>,
+    published: &'a Published,
 }
 
 impl<T, X> LockedWheel<T, X> {
@@ -84,42 +85,45 @@ impl<T, X> LockedWheel<T, X> {
                 }),
                 published: Published {
                     tick: AtomicU64::new(NEVER),
-                    now: AtomicU64::new(0),
+                    advanced: AtomicU64::new(0),
                 },
             }
         }
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, X>> {
-        self.state.lock()
+    pub(crate) fn lock(&self) -> Held<'_, T, X> {
+        Held {
+            state: self.state.lock(),
+            published: &self.published,
+        }
     }
 
     /// Takes the lock. When the function returns, the wheel has room for an entry, or is closed.
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
-    pub(crate) fn lock_with_room(&self) -> MutexGuard<'_, State<T, X>> {
+    pub(crate) fn lock_with_room(&self) -> Held<'_, T, X> {
         loop {
-            let mut state = self.lock();
-            if state.wheel.has_room() || state.closed {
-                return state;
+            let mut held = self.lock();
+            if held.wheel.has_room() || held.closed {
+                return held;
             }
-            let chunks = state.wheel.chunks_wanted();
-            drop(state);
+            let chunks = held.wheel.chunks_wanted();
+            drop(held);
             self.refill(Refill::allocate(chunks));
         }
     }
 
     #[cold]
     fn refill(&self, refill: Refill<T>) {
-        let mut state = self.lock();
-        if !state.closed {
-            let replaced = state.wheel.refill(refill);
+        let mut held = self.lock();
+        if !held.closed {
+            let replaced = held.wheel.refill(refill);
             // This call opens a chunk in the new memory. Otherwise another thread could find the memory
             // unused, and free it.
-            state.wheel.has_room();
-            drop(state);
+            held.wheel.has_room();
+            drop(held);
             drop(replaced);
         }
     }
@@ -151,10 +155,10 @@ impl<T, X> LockedWheel<T, X> {
     ///   in any case. The reason is that the clock has not passed the published tick, unless the driver is
     ///   late.
     #[inline]
-    pub(crate) fn is_near(&self, deadline: Tick) -> bool {
+    pub(crate) fn needs_the_time(&self, deadline: Tick) -> bool {
         let published = self.published();
-        let now = self.published.now.load(Ordering::Relaxed);
-        let is_fine = deadline.saturating_sub(now) < FINE_TO;
+        let advanced = self.published.advanced.load(Ordering::Relaxed);
+        let is_fine = deadline.saturating_sub(advanced) < FINE_TO;
         let near = if is_fine {
             published
         } else {
@@ -162,50 +166,61 @@ impl<T, X> LockedWheel<T, X> {
         };
         deadline < near
     }
+}
 
-    /// If `now` is a tick, advances the wheel to `now`, or to its first occupied slot if that slot starts
-    /// earlier.
-    ///
-    /// The caller holds the lock of this wheel in `state`.
+impl<T, X> Held<'_, T, X> {
+    /// Advances the wheel to `now`, or to its first occupied slot if that slot starts earlier. Does nothing if `now` is
+    /// `None`.
     #[inline]
-    pub(crate) fn catch_up(&self, state: &mut State<T, X>, now: Option<Tick>) {
+    pub(crate) fn catch_up(&mut self, now: Option<Tick>) {
         if let Some(now) = now {
-            state.wheel.catch_up(now);
-            self.publish_now(state);
+            self.wheel.catch_up(now);
+            self.publish_advance();
         }
     }
 
-    /// Raises the published tick to the tick at which the wheel next has work.
-    ///
-    /// In a timer, only the driver calls this function. The caller holds the lock of this wheel in `state`.
-    pub(crate) fn raise(&self, state: &mut State<T, X>) {
-        let next = state.wheel.next_expiration().unwrap_or(NEVER);
-        self.publish(state, next.max(state.published));
+    /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
+    pub(crate) fn raise(&mut self) {
+        let next = self.wheel.next_expiration().unwrap_or(NEVER);
+        self.publish(next.max(self.state.published));
     }
 
-    fn publish(&self, state: &mut State<T, X>, tick: Tick) {
-        state.published = tick;
-        self.published.tick.store(tick, Ordering::Relaxed);
-        self.publish_now(state);
-    }
-
-    fn publish_now(&self, state: &State<T, X>) {
-        let now = state.wheel.now();
-        self.published.now.store(now, Ordering::Relaxed);
-    }
-
-    /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.
-    ///
-    /// The caller holds the lock, and has registered or reset an entry. After this call, the caller must
-    /// release the lock. Then it must [lower the armed tick](crate::driver::arming::Arming::lower_to) to the
-    /// returned tick.
+    /// Publishes an earlier tick if `deadline` is before the published tick. The caller has registered or reset an
+    /// entry.
     #[inline]
-    pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
-        if deadline >= state.published {
+    pub(crate) fn publish_earlier(&mut self, deadline: Tick) -> Option<Earlier> {
+        if deadline >= self.state.published {
             return None;
         }
-        let next = state.wheel.next_expiration().unwrap_or(deadline);
-        self.publish(state, next);
-        Some(next)
+        let next = self.wheel.next_expiration().unwrap_or(deadline);
+        self.publish(next);
+        Some(Earlier(next))
+    }
+
+    fn publish(&mut self, tick: Tick) {
+        self.state.published = tick;
+        self.published.tick.store(tick, Ordering::Relaxed);
+        self.publish_advance();
+    }
+
+    fn publish_advance(&self) {
+        let advanced = self.wheel.now();
+        self.published.advanced.store(advanced, Ordering::Relaxed);
+    }
+}
+
+impl<T, X> Deref for Held<'_, T, X> {
+    type Target = State<T, X>;
+
+    #[inline]
+    fn deref(&self) -> &State<T, X> {
+        &self.state
+    }
+}
+
+impl<T, X> DerefMut for Held<'_, T, X> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State<T, X> {
+        &mut self.state
     }
 }

@@ -1,6 +1,6 @@
 //! Loom models of the concurrent core, on wheels of 2 levels with 4 slots each.
 //!
-//! The models of this file check shards and their limit. The other models are in the files `loom_tests.rs` of
+//! The models of this file check shards. The other models are in the files `loom_tests.rs` of
 //! other folders.
 //!
 //! `.ci/loom` runs the models. A model runs the crate's own code. Loom replaces only the locks and atomics
@@ -15,18 +15,15 @@
 //! |---|---|---|
 //! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
-//! | an entry registers while the shard closes | `shard` | `shutdown_races_register` |
+//! | an entry registers while the shard closes | `shard` | `close_races_register` |
 //! | a worker leaves an entry, or takes one over, while the entry fires or the shard closes | `left`, `shard` | `leaving_races_fire`, `taking_over_races_fire`, `leaving_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
-//! | entries enter and leave several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | both halves of the driver take a turn at the same time | `parking`, `task` | `timer`: `turn_races_turn` |
 //! | a thread sets the alarm while the alarm goes off or is dropped | `parking`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the driver is dropped while another thread takes a turn | `shared`, `parking` | `timer`: `runtime_end_races_turn` |
-//! | a timer ends while its driver parks, or while another thread ends the timer | `shared`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
-//! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `shutdown_races_the_next_default_timer`, `runtime_end_races_poll` |
-//! | a timer ends while scheduled tasks wait for their deadlines | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
-//! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all other models |
+//! | the last handle is dropped while the driver parks | `shared`, `registrar`, `task` | `timer`: `last_handle_races_park` |
+//! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `runtime_end_races_poll` |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
 //! numbers of threads. Each thread also remembers its default timer. This memory has no model, because no
@@ -45,12 +42,10 @@ use std::{
 
 use bounded_wheel::{CHUNK, Key, Order, Tick};
 use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
-use tokio::time::Instant;
 
 use crate::driver::{
-    limit::{Admission, Limit},
     room::Allowance,
-    shard::{Budget, Counts, EntryState, Refused, Shard},
+    shard::{Budget, Counts, EntryState, Refused, Shard, Time, Wakers},
 };
 
 /// A waker that counts its wakes.
@@ -77,9 +72,9 @@ impl Wakes {
     }
 }
 
-/// Registers an entry without a limit, and without advancing the wheel first.
+/// Registers an entry without advancing the wheel first.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-    let registered = shard.register(None, deadline, waker, Admission::Unlimited);
+    let registered = shard.register(None, deadline, waker);
     registered.map(|(key, _)| key)
 }
 
@@ -89,21 +84,24 @@ fn fired(counts: &Counts) -> u64 {
 
 /// Fires the expired entries of a shard like the driver, but takes the lock for only one step at a time.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
-    let (mut expired, mut unused) = (Vec::new(), Vec::new());
+    let time = Time {
+        now,
+        late: 0,
+        order: Order::DueFirst,
+    };
+    let mut wakers = Wakers {
+        expired: Vec::new(),
+        unused: Vec::new(),
+    };
     let mut has_work = true;
     while has_work {
         let mut budget = Budget {
-            now,
-            order: Order::DueFirst,
             steps: 1,
             wakes: Allowance { early: 1, all: 1 },
-            late: 0,
-            end: Instant::now(),
-            fired: 0,
         };
-        shard.expire(1, &mut budget, &mut expired, &mut unused);
-        expired.drain(..).for_each(Waker::wake);
-        unused.clear();
+        shard.visit(&time, 1, &mut budget, &mut wakers);
+        wakers.expired.drain(..).for_each(Waker::wake);
+        wakers.unused.clear();
         has_work = shard.published() <= now;
     }
 }
@@ -112,7 +110,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, 5, waker).unwrap();
         let (_, other) = Wakes::new();
@@ -138,7 +136,7 @@ fn deregister_races_fire() {
 #[test]
 fn repoll_with_a_new_waker_races_fire() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let (old_wakes, old) = Wakes::new();
         let (new_wakes, new) = Wakes::new();
         let key = register(&shard, 1, old).unwrap();
@@ -161,7 +159,7 @@ fn repoll_with_a_new_waker_races_fire() {
 #[test]
 fn deregister_races_backlog() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let (wakes, wakers): (Vec<_>, Vec<_>) = [(); 2].map(|()| Wakes::new()).into_iter().unzip();
         let register = |waker| register(&shard, 1, waker).unwrap();
         let keys: Vec<_> = wakers.into_iter().map(register).collect();
@@ -181,7 +179,7 @@ fn deregister_races_backlog() {
 #[test]
 fn later_reset_races_fire() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, 2, waker).unwrap();
         let driver = {
@@ -201,7 +199,7 @@ fn later_reset_races_fire() {
 #[test]
 fn leaving_races_fire() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let left = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, 2, waker.clone()).unwrap();
@@ -236,7 +234,7 @@ fn leaving_races_fire() {
 fn taking_over_races_fire() {
     for deadline in [1, 2, 7] {
         loom::model(move || {
-            let shard = Shard::new(None);
+            let shard = Shard::new();
             let left = shard.admit().unwrap();
             let (wakes, waker) = Wakes::new();
             let first = register(&shard, 2, waker.clone()).unwrap();
@@ -270,7 +268,7 @@ fn taking_over_races_fire() {
 #[test]
 fn leaving_races_close() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let left = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
         let (gone, its_waker) = Wakes::new();
@@ -303,9 +301,9 @@ fn leaving_races_close() {
 ///
 /// No entry remains in the shard.
 #[test]
-fn shutdown_races_register() {
+fn close_races_register() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let (wakes, waker) = Wakes::new();
         let closer = {
             let shard = shard.clone();
@@ -333,7 +331,7 @@ fn shutdown_races_register() {
 #[test]
 fn refill_races_free() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let register = |shard: &Shard| register(shard, 5, Waker::noop().clone());
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
@@ -350,60 +348,12 @@ fn refill_races_free() {
     });
 }
 
-/// Checks that the limit is exact: two shards race for the last place, and only one registration succeeds.
-#[test]
-fn registrations_race_at_the_limit() {
-    loom::model(|| {
-        let limit = Arc::new(Limit::new(1));
-        let shard = || Shard::new(Some(limit.clone()));
-        let (shard, other) = (shard(), shard());
-        let register = |shard: &Shard| {
-            let (_, waker) = Wakes::new();
-            shard.register(None, 3, waker, Admission::Limited)
-        };
-        let others = thread::spawn(move || register(&other));
-        let registered = [register(&shard), others.join().unwrap()];
-        let accepted = registered.iter().filter(|registered| registered.is_ok());
-        assert_eq!(accepted.count(), 1);
-        assert!(registered.contains(&Err(Refused::Full { max: 1 })));
-    });
-}
-
-/// Checks that the limit is exact: an entry that fires or is canceled is subtracted from the count once.
-#[test]
-fn cancel_races_fire_at_the_limit() {
-    loom::model(|| {
-        let limit = Arc::new(Limit::new(2));
-        let shards = Arc::new([0, 1].map(|_| Shard::new(Some(limit.clone()))));
-        let register = |shard: &Shard, tick| {
-            let (_, waker) = Wakes::new();
-            shard.register(None, tick, waker, Admission::Limited)
-        };
-        let keys = shards.each_ref().map(|shard| register(shard, 2));
-        let driver = {
-            let shards = shards.clone();
-            thread::spawn(move || shards.iter().for_each(|shard| expire(shard, 2)))
-        };
-        let cancelled = shards[0].deregister(keys[0].unwrap().0);
-        let during = register(&shards[0], 9);
-        driver.join().unwrap();
-        assert!(during.is_ok() || cancelled.is_none());
-        let after = [0, 1].map(|shard: usize| register(&shards[shard], 9));
-        let accepted = [during]
-            .iter()
-            .chain(&after)
-            .filter(|after| after.is_ok())
-            .count();
-        assert_eq!(accepted, 2);
-    });
-}
-
 /// Checks that each reading counts every entry once: as pending, fired or canceled. A reading changes no
 /// counter.
 #[test]
 fn reading_races_fire() {
     loom::model(|| {
-        let shard = Shard::new(None);
+        let shard = Shard::new();
         let (_, waker) = Wakes::new();
         register(&shard, 1, waker).unwrap();
         let driver = {

@@ -15,7 +15,7 @@
 //!    registrar    rounds the deadline up to a tick (clock)
 //!        |
 //!        v
-//!    shard        adds the entry to its wheel (locked, limit)
+//!    shard        adds the entry to its wheel (locked)
 //!        |
 //!        |  only if the entry is earlier than all entries of the shard
 //!        v
@@ -46,10 +46,9 @@
 //!
 //! | module | describes |
 //! |---|---|
-//! | [`registrar`] | how a future or a task registers in one shard of a timer |
+//! | [`registrar`] | how a future registers in one shard of a timer |
 //! | [`left`] | the entries that dropped futures leave for the next futures |
 //! | [`clock`] | the conversion between instants and ticks |
-//! | [`limit`] | the count of pending entries, in a timer with a limit |
 //! | [`task`] | the two halves: when each of them runs |
 //! | [`turn`] | the work of one turn |
 //! | [`room`] | how many tasks a turn may wake |
@@ -67,7 +66,6 @@ pub(crate) mod clock;
 pub(crate) mod ending;
 pub(crate) mod lateness;
 pub(crate) mod left;
-pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
+        arming::Earlier,
         clock::Clock,
         left::Left,
-        limit::Admission,
         shard::{Refused, Shard},
         shared::Shared,
     },
@@ -111,7 +111,7 @@ impl Registrar {
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
-        if self.shard.is_near(tick) {
+        if self.shard.needs_the_time(tick) {
             return self.register_near(deadline, waker);
         }
         self.insert(None, tick, waker)
@@ -133,7 +133,10 @@ impl Registrar {
         } else {
             return Err(Refused::Due);
         };
-        self.insert(self.up_to(now, tick), tick, waker)
+        let now = self.clock.reached(now);
+        // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
+        let is_coarse = tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published();
+        self.insert((!is_coarse).then(|| self.ahead(now)).flatten(), tick, waker)
     }
 
     #[inline]
@@ -141,10 +144,8 @@ impl Registrar {
         let left = self.left.as_deref();
         if let Some((left, key)) = left.and_then(|left| Some((left, left.keys().next()?))) {
             match self.shard.take_over((left, key), now, deadline, waker) {
-                Ok(published) => {
-                    if self.lower_armed(published) {
-                        self.shared.rearm();
-                    }
+                Ok(earlier) => {
+                    self.wake_for(earlier);
                     return Ok(key);
                 }
                 // The panic of another task's waker would harm this task.
@@ -152,35 +153,9 @@ impl Registrar {
             }
         }
         let waker = waker.clone();
-        let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
-        if self.lower_armed(published) {
-            self.shared.rearm();
-        }
+        let (key, earlier) = self.shard.register(now, deadline, waker)?;
+        self.wake_for(earlier);
         Ok(key)
-    }
-
-    /// Registers `waker`, even if `deadline` has expired at the current time `now`.
-    ///
-    /// An expired entry gets the current tick, because the next tick would make it late by up to one tick.
-    ///
-    /// Returns the key, and whether the caller must [rearm](Shared::rearm) the driver. The caller may hold a
-    /// lock of its own. It must release that lock before it rearms the driver.
-    pub(crate) fn register_always(
-        &self,
-        now: Instant,
-        deadline: Instant,
-        waker: Waker,
-        admission: Admission,
-    ) -> Result<(Key, bool), Refused> {
-        let tick = if deadline <= now {
-            self.clock.reached(now)
-        } else {
-            self.clock.deadline(deadline)
-        };
-        let is_near = self.shard.is_near(tick);
-        let now = is_near.then(|| self.up_to(now, tick)).flatten();
-        let (key, published) = self.shard.register(now, tick, waker, admission)?;
-        Ok((key, self.lower_armed(published)))
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.
@@ -205,38 +180,24 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        // As in `up_to`.
-        let now = is_current(self.shared.runtime).then(|| self.clock.reached(now));
-        let published = self.shard.reset(now, key, tick);
-        if self.lower_armed(published) {
-            self.shared.rearm();
-        }
+        let now = self.ahead(self.clock.reached(now));
+        self.wake_for(self.shard.reset(now, key, tick));
         Reset::Pending
     }
 
-    /// Returns the tick up to which the shard should advance before it registers a near deadline.
+    /// Returns the tick to which this thread may advance the wheel, which is `now`.
     ///
-    /// Returns `None` in two cases:
-    ///
-    /// * The shard does not need to advance. The deadline is far from `now` and not before the published
-    ///   tick. Such a deadline gets a coarse slot in any case.
-    /// * The calling thread is outside the timer's runtime. It must not advance the wheel, because it may read
-    ///   the clock of another runtime. That clock may be paused, or a test may have moved it ahead.
-    fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
-        let now = self.clock.reached(now);
-        let is_coarse = deadline >= now.saturating_add(COARSE_FROM);
-        if is_coarse && deadline >= self.shard.published() {
-            return None;
-        }
+    /// Returns `None` outside the timer's runtime. There, the thread may read the clock of another runtime. That clock
+    /// may be paused, or a test may have moved it ahead.
+    fn ahead(&self, now: Tick) -> Option<Tick> {
         is_current(self.shared.runtime).then_some(now)
     }
 
-    /// Lowers the armed tick to the `published` tick, if there is a published tick.
-    ///
-    /// Returns whether that lowers it. Then the caller must [rearm](Shared::rearm) the driver.
     #[inline]
-    fn lower_armed(&self, published: Option<Tick>) -> bool {
-        published.is_some_and(|next| self.shared.parking.arming.lower_to(next))
+    fn wake_for(&self, earlier: Option<Earlier>) {
+        if let Some(earlier) = earlier {
+            self.shared.wake_for(earlier);
+        }
     }
 }
 

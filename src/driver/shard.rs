@@ -9,8 +9,8 @@
 //! * No user code runs under the lock. A thread clones a waker before it takes the lock. The thread drops or
 //!   wakes a waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which
 //!   compares two addresses.
-//! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. A future that is dropped
-//!   on its worker may [leave](super::left) its entry. After `expire`
+//! * An entry stays in the wheel until `deregister`, `fire`, `visit` or `close` removes it. A future that is dropped
+//!   on its worker may [leave](super::left) its entry. After `visit`
 //!   or `close`, the future of the entry finds that the entry's key is absent.
 //! * The counters are plain integers, and the lock protects them too.
 //! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
@@ -20,18 +20,17 @@
 use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
 use bounded_wheel::{Key, NEVER, Order, Removed, Tick};
-use tokio::time::Instant;
 
 use crate::{
     driver::{
+        arming::Earlier,
         lateness::Lateness,
         left::{Leavers, Left},
-        limit::{Admission, Limit},
-        locked::{LockedWheel, State},
+        locked::{self, Held, LockedWheel},
         room::Allowance,
     },
     ground::{
-        sync::{MutexGuard, const_fn, constant},
+        sync::{const_fn, constant},
         unwind,
     },
 };
@@ -40,8 +39,6 @@ use crate::{
 #[repr(align(128))]
 pub(crate) struct Shard {
     wheel: LockedWheel<Waker, Attached>,
-    /// The limit on entries, which all shards of a timer share.
-    limit: Option<Arc<Limit>>,
 }
 
 /// The reason why a shard refused a registration.
@@ -51,8 +48,6 @@ pub(crate) enum Refused {
     Due,
     /// The shard is closed, because its timer has shut down.
     Closed,
-    /// The timer has as many entries as its limit allows.
-    Full { max: usize },
 }
 
 /// The state of an entry.
@@ -67,7 +62,43 @@ pub(crate) enum EntryState {
     Closed,
 }
 
-impl State<Waker, Attached> {
+type State = locked::State<Waker, Attached>;
+
+impl State {
+    /// Advances the wheel to the time, and takes the wakers of the entries that fire.
+    fn fire(
+        &mut self,
+        time: &Time,
+        steps: &mut usize,
+        wakes: &mut Allowance,
+        expired: &mut Vec<Waker>,
+    ) {
+        let lateness = self.attached.lateness();
+        let fire = |entry: Removed<Waker>| {
+            lateness.count(time.now.saturating_sub(entry.deadline));
+            let is_late = entry.deadline <= time.late;
+            let last = expired.last();
+            if !last.is_some_and(|last| last.will_wake(&entry.value)) {
+                wakes.count(is_late);
+            }
+            expired.push(entry.value);
+            match wakes.is_left(is_late) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
+        // The next visit does what is left.
+        let _ = self.wheel.advance(time.now, time.order, steps, fire);
+    }
+
+    /// Removes the entries with a deadline up to `until` that dropped futures have left. Takes their wakers.
+    fn drop_left(&mut self, until: Tick, unused: &mut Vec<Waker>) {
+        let Attached {
+            leavers, cancelled, ..
+        } = &mut self.attached;
+        *cancelled += leavers.expire(&mut self.wheel, until, unused);
+    }
+
     /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> EntryState {
         if self.closed {
@@ -105,34 +136,32 @@ pub(crate) struct Counts {
     pub(crate) lateness: Lateness,
 }
 
-/// The time, and the amount of work that the driver may still do in this turn: see
-/// [`turn`](crate::driver::turn).
-pub(crate) struct Budget {
+/// The time of a visit, in ticks.
+pub(crate) struct Time {
     /// The tick that the clock has reached.
     pub(crate) now: Tick,
-    pub(crate) order: Order,
-    /// The number of steps that the driver may still do.
-    pub(crate) steps: usize,
-    /// The instant at which the turn ends.
-    pub(crate) end: Instant,
-    /// The number of tasks that the driver may still wake. Consecutive wakers of one task count as one.
-    pub(crate) wakes: Allowance,
     /// An entry with this deadline or an earlier deadline is late.
     pub(crate) late: Tick,
-    /// The number of entries that have fired in this turn.
-    pub(crate) fired: usize,
+    pub(crate) order: Order,
 }
 
-impl Budget {
-    /// Returns whether the driver may fire entries of a shard with this published tick.
-    pub(crate) fn may_fire(&self, published: Tick) -> bool {
-        let Allowance { early, all } = self.wakes;
-        all > 0 && (early > 0 || published <= self.late)
-    }
+/// The work that the driver may still do in this turn: see [`turn`](crate::driver::turn).
+pub(crate) struct Budget {
+    pub(crate) steps: usize,
+    /// The tasks that the driver may still wake. Consecutive wakers of one task count as one.
+    pub(crate) wakes: Allowance,
+}
+
+/// The wakers that a visit takes out of the wheel. The driver empties both buffers after each visit.
+pub(crate) struct Wakers {
+    /// The wakers of entries that have fired.
+    pub(crate) expired: Vec<Waker>,
+    /// The wakers of entries that dropped futures have [left](Left).
+    pub(crate) unused: Vec<Waker>,
 }
 
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
-pub(crate) struct Expiration {
+pub(crate) struct Visited {
     /// Whether the wheel has entries that must cascade.
     pub(crate) has_cascades: bool,
     /// Whether the wheel has unused memory, which the driver must free.
@@ -145,9 +174,8 @@ const BACKLOG_SHARE: usize = 4;
 
 impl Shard {
     // The `Arc` is made from a box, because `Arc::new` would have the shard on its stack.
-    pub(crate) fn new(limit: Option<Arc<Limit>>) -> Arc<Self> {
-        let mut shard = Box::new(constant!(Self::empty()));
-        shard.limit = limit;
+    pub(crate) fn new() -> Arc<Self> {
+        let shard = Box::new(constant!(Self::empty()));
         {
             let attached = &mut shard.wheel.lock().attached;
             attached.lateness = Some(Box::new(Lateness::new()));
@@ -165,7 +193,6 @@ impl Shard {
             };
             Self {
                 wheel: LockedWheel::new(attached),
-                limit: None,
             }
         }
     }
@@ -183,20 +210,16 @@ impl Shard {
         now: Option<Tick>,
         deadline: Tick,
         waker: Waker,
-        admission: Admission,
-    ) -> Result<(Key, Option<Tick>), Refused> {
+    ) -> Result<(Key, Option<Earlier>), Refused> {
         // Rust drops arguments after local variables. So a refused `waker` is dropped after the lock is
         // released.
-        let mut state = self.wheel.lock_with_room();
-        if state.closed {
+        let mut held = self.wheel.lock_with_room();
+        if held.closed {
             return Err(Refused::Closed);
         }
-        if let Some(limit) = &self.limit {
-            limit.add(admission).map_err(|max| Refused::Full { max })?;
-        }
-        self.wheel.catch_up(&mut state, now);
-        let key = state.wheel.insert_in_room(deadline, waker);
-        Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
+        held.catch_up(now);
+        let key = held.wheel.insert_in_room(deadline, waker);
+        Ok((key, held.publish_earlier(deadline)))
     }
 
     /// Gives an entry that a dropped future has `left` to a future of the same task.
@@ -211,16 +234,16 @@ impl Shard {
         now: Option<Tick>,
         deadline: Tick,
         waker: &Waker,
-    ) -> Result<Option<Tick>, Option<Waker>> {
-        let mut state = self.wheel.lock();
+    ) -> Result<Option<Earlier>, Option<Waker>> {
+        let mut held = self.wheel.lock();
         left.remove(key);
-        if !state.wheel.get(key).is_some_and(|it| it.will_wake(waker)) {
-            return Err(self.remove_from(state, key, Attached::cancel));
+        if !held.wheel.get(key).is_some_and(|it| it.will_wake(waker)) {
+            return Err(self.remove_from(held, key, Attached::cancel));
         }
-        state.attached.cancelled += 1;
-        self.wheel.catch_up(&mut state, now);
-        state.wheel.reset(key, deadline);
-        Ok(self.wheel.publish_earlier(&mut state, deadline))
+        held.attached.cancelled += 1;
+        held.catch_up(now);
+        held.wheel.reset(key, deadline);
+        Ok(held.publish_earlier(deadline))
     }
 
     /// Leaves the entry of a dropped future. Only the worker to which `left` belongs calls this function.
@@ -239,20 +262,17 @@ impl Shard {
     /// Removes the oldest entry that a worker has `left`. Returns its waker, which the caller drops.
     #[cold]
     fn give_up(&self, left: &Left) -> Option<Waker> {
-        let state = self.wheel.lock();
+        let held = self.wheel.lock();
         let oldest = left.keys().next()?;
         left.remove(oldest);
-        self.remove_from(state, oldest, Attached::cancel)
+        self.remove_from(held, oldest, Attached::cancel)
     }
 
     /// Lets a worker leave entries in this shard, unless too many threads do.
-    ///
-    /// Entries of a timer with a limit are not left, because other futures need their places.
     pub(crate) fn admit(&self) -> Option<Arc<Left>> {
         let left = Arc::<Left>::default();
-        let may_leave =
-            self.limit.is_none() && self.wheel.lock().attached.leavers.add(left.clone());
-        may_leave.then_some(left)
+        let has_room = self.wheel.lock().attached.leavers.add(left.clone());
+        has_room.then_some(left)
     }
 
     /// Removes the entries that a worker has left. The worker leaves no more entries.
@@ -263,10 +283,10 @@ impl Shard {
         self.wheel.lock().attached.leavers.remove(left);
     }
 
-    /// Returns whether a registration should read the time: see [`LockedWheel::is_near`].
+    /// Returns whether a registration should read the time: see [`LockedWheel::needs_the_time`].
     #[inline]
-    pub(crate) fn is_near(&self, deadline: Tick) -> bool {
-        self.wheel.is_near(deadline)
+    pub(crate) fn needs_the_time(&self, deadline: Tick) -> bool {
+        self.wheel.needs_the_time(deadline)
     }
 
     /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
@@ -293,11 +313,12 @@ impl Shard {
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. Returns the tick that the shard
     /// [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new tick.
-    pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
-        let mut state = self.wheel.lock();
-        self.wheel.catch_up(&mut state, now);
-        let is_there = state.wheel.reset(key, deadline);
-        is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
+    #[must_use]
+    pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Earlier> {
+        let mut held = self.wheel.lock();
+        held.catch_up(now);
+        let is_there = held.wheel.reset(key, deadline);
+        is_there.then(|| held.publish_earlier(deadline))?
     }
 
     /// Removes an entry whose deadline has expired, if the entry is still in the wheel.
@@ -316,15 +337,14 @@ impl Shard {
     #[inline]
     fn remove_from(
         &self,
-        mut state: MutexGuard<'_, State<Waker, Attached>>,
+        mut held: Held<'_, Waker, Attached>,
         key: Key,
         count: impl FnOnce(&mut Attached),
     ) -> Option<Waker> {
-        let waker = state.wheel.remove(key)?.value;
-        count(&mut state.attached);
-        self.discount(1);
-        let has_unused = state.wheel.has_unused();
-        drop(state);
+        let waker = held.wheel.remove(key)?.value;
+        count(&mut held.attached);
+        let has_unused = held.wheel.has_unused();
+        drop(held);
         if has_unused {
             self.free_unused();
         }
@@ -366,69 +386,42 @@ impl Shard {
         }
     }
 
-    /// Advances the wheel to the time of `budget`, then cascades its backlog. Puts the wakers of the entries
-    /// that fire into `expired`, and the wakers of entries that were [left](Left) into `unused`.
+    /// Fires entries that have expired, and cascades. Takes their wakers out of the wheel.
     ///
-    /// Does at most `steps` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
-    /// If the budget has no wakes left, the function fires no entry, or only entries that are late.
+    /// Does at most `hold` steps, and subtracts these steps from `budget`. A step is a few memory accesses. If the budget
+    /// has no wakes left, the visit fires no entry, or only entries that are late.
     ///
-    /// The caller wakes the first wakers and drops the second. Then, if `has_unused` of the result is true, the caller
-    /// [frees](Self::free_unused) the unused memory.
-    pub(crate) fn expire(
+    /// The caller wakes the expired wakers, and drops the unused wakers. Then, if `has_unused` of the result is true, the
+    /// caller [frees](Self::free_unused) the unused memory.
+    pub(crate) fn visit(
         &self,
-        steps: usize,
+        time: &Time,
+        hold: usize,
         budget: &mut Budget,
-        expired: &mut Vec<Waker>,
-        unused: &mut Vec<Waker>,
-    ) -> Expiration {
-        let given = steps.min(budget.steps);
-        let mut state = self.wheel.lock();
-        let State {
-            wheel, attached, ..
-        } = &mut *state;
-        attached.cancelled += attached.leavers.expire(wheel, budget.now, unused);
-        let before = expired.len();
-        let may_fire = budget.may_fire(self.published());
-        let (now, mut wakes) = (budget.now, budget.wakes);
-        let lateness = attached.lateness();
-        let fire = |entry: Removed<Waker>| {
-            lateness.count(now.saturating_sub(entry.deadline));
-            let last = expired.last();
-            let is_early = entry.deadline > budget.late;
-            if !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                wakes.all = wakes.all.saturating_sub(1);
-                wakes.early = wakes.early.saturating_sub(is_early.into());
-            }
-            expired.push(entry.value);
-            match wakes {
-                Allowance { all: 0, .. } => ControlFlow::Break(()),
-                Allowance { early: 0, .. } if is_early => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        };
-        let reserved = match wheel.has_cascades() {
+        wakers: &mut Wakers,
+    ) -> Visited {
+        let given = hold.min(budget.steps);
+        let mut held = self.wheel.lock();
+        held.drop_left(time.now, &mut wakers.unused);
+        let reserved = match held.wheel.has_cascades() {
             true => given / BACKLOG_SHARE,
             false => 0,
         };
         let mut steps = given - reserved;
-        if may_fire {
-            // The next visit does what is left.
-            let _ = wheel.advance(now, budget.order, &mut steps, fire);
+        if budget.wakes.is_left(self.published() <= time.late) {
+            held.fire(time, &mut steps, &mut budget.wakes, &mut wakers.expired);
         }
         steps += reserved;
-        let _ = wheel.cascade_backlog(&mut steps);
+        // The next visit does what is left.
+        let _ = held.wheel.cascade_backlog(&mut steps);
         budget.steps -= given - steps;
-        budget.wakes = wakes;
-        let fired = expired.len() - before;
-        if fired == 0 {
-            attached.cancelled += attached.leavers.expire(wheel, NEVER, unused);
+        if wakers.expired.is_empty() {
+            held.drop_left(NEVER, &mut wakers.unused);
         }
-        budget.fired += fired;
-        self.discount(fired);
-        self.wheel.raise(&mut state);
-        Expiration {
-            has_cascades: state.wheel.has_cascades(),
-            has_unused: state.wheel.has_unused(),
+        held.raise();
+        Visited {
+            has_cascades: held.wheel.has_cascades(),
+            has_unused: held.wheel.has_unused(),
         }
     }
 
@@ -442,7 +435,7 @@ impl Shard {
     ///
     /// Only the driver calls this function.
     pub(crate) fn correct(&self) {
-        self.wheel.raise(&mut self.wheel.lock());
+        self.wheel.lock().raise();
     }
 
     /// Frees the memory that the wheel does not use.
@@ -455,25 +448,14 @@ impl Shard {
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let mut unused = Vec::with_capacity(Leavers::MAX_LEFT);
         let entries = {
-            let mut state = self.wheel.lock();
-            let State {
-                wheel, attached, ..
-            } = &mut *state;
-            attached.cancelled += attached.leavers.expire(wheel, NEVER, &mut unused);
-            state.attached.cancelled += state.wheel.len() as u64;
-            self.discount(state.wheel.len());
-            state.close()
+            let mut held = self.wheel.lock();
+            held.drop_left(NEVER, &mut unused);
+            held.attached.cancelled += held.wheel.len() as u64;
+            held.closed = true;
+            held.wheel.take()
         };
         unused.into_iter().for_each(unwind::discard);
         entries.into_values()
-    }
-
-    /// Subtracts the number of removed entries from the count of the limit.
-    #[inline]
-    fn discount(&self, entries: usize) {
-        if let Some(limit) = &self.limit {
-            limit.subtract(entries);
-        }
     }
 
     /// Reads the counters, and the number of entries in the wheel.

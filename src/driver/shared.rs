@@ -1,6 +1,6 @@
 //! The state of a timer that its registrations and both halves of its driver share.
 //!
-//! A registration that has lowered the armed tick [makes the driver wake earlier](Shared::rearm):
+//! A registration that has lowered the armed tick [makes the driver wake earlier](Shared::wake_for):
 //!
 //! | the calling thread | the registration |
 //! |---|---|
@@ -26,6 +26,7 @@ use tokio::runtime;
 
 use crate::{
     driver::{
+        arming::Earlier,
         clock::Clock,
         ending::{End, Ending},
         parking::Parking,
@@ -44,7 +45,7 @@ use crate::{
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) parking: Parking,
-    /// Wakes the driver's task. Registrations, shutdowns and the last registrar use it.
+    /// Wakes the driver's task. Registrations and the last registrar use it.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
@@ -102,18 +103,14 @@ impl Shared {
         }
     }
 
-    /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
+    /// Makes the driver wake at the tick that the calling registration has published, unless it wakes earlier.
     #[cold]
-    pub(crate) fn rearm(&self) {
+    pub(crate) fn wake_for(&self, earlier: Earlier) {
+        if !self.parking.arming.lower_to(earlier) {
+            return;
+        }
         let is_set = thread::is_worker_of(self.runtime) && unwind::is_ok(self.parking.rearm());
         if !is_set {
-            self.notify.notify_one();
-        }
-    }
-
-    /// Notifies the driver's task if something has expired. The next alarm would fire it later.
-    pub(crate) fn notify_if_due(&self) {
-        if self.parking.is_due() {
             self.notify.notify_one();
         }
     }
@@ -129,30 +126,24 @@ impl Shared {
         self.wakeups.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the driver task must end: the timer was shut down, or no handle and no future can
-    /// reach it any more.
+    /// Returns whether the driver task must end, because no handle and no future can reach the timer any more.
     pub(crate) fn should_end(&self) -> bool {
-        self.ending.get().is_some() || self.registrars.load(Ordering::Acquire) == 0
+        self.registrars.load(Ordering::Acquire) == 0
     }
 
-    /// Closes the timer, unless it is closed already.
+    /// Closes the timer. The driver calls this function when it is dropped.
     ///
-    /// From now on, the shards refuse registrations. The function wakes the wakers of all pending entries. In
-    /// the meantime, [`Ending::is_closing`] returns `true` to the wakers.
+    /// From now on, the shards refuse registrations. The function wakes the wakers of all pending entries.
     pub(crate) fn close(&self, end: End) {
-        if !self.ending.set(end) {
-            return;
-        }
+        self.ending.set(end);
         (self.on_end)(self);
         let mut pending = 0;
-        self.ending.while_closing(|| {
-            for shard in &self.shards {
-                for waker in shard.close() {
-                    waker::wake(waker);
-                    pending += 1;
-                }
+        for shard in &self.shards {
+            for waker in shard.close() {
+                waker::wake(waker);
+                pending += 1;
             }
-        });
+        }
         trace::shutdown(pending);
     }
 }

@@ -42,10 +42,10 @@
 //! # End
 //!
 //! When a runtime shuts down, it drops the task and the task's [`DriverTask`]. The `Drop` of [`DriverTask`] closes
-//! the timer and wakes all pending entries, unless the timer was already shut down. It also drops the alarm,
+//! the timer and wakes all pending entries. It also drops the alarm,
 //! so the waker is not called any more. Another thread may take a turn at this moment. It drops the turn
-//! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`,
-//! `shutdown_races_runtime_end`, `shutdown_races_park` and `last_handle_races_park`.
+//! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`
+//! and `last_handle_races_park`.
 
 use std::{panic::resume_unwind, sync::Arc, task::Wake, thread::panicking};
 
@@ -85,7 +85,7 @@ impl Wake for Shared {
 pub(crate) struct DriverTask(pub(crate) Arc<Shared>);
 
 impl DriverTask {
-    /// Drives the timer until it is shut down, or until no handle and no future can use it.
+    /// Drives the timer until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;
         let mut yields = Yields::default();

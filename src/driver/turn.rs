@@ -15,16 +15,17 @@
 //!
 //! Tests: `tests` in this file.
 
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bounded_wheel::{NEVER, Tick};
+use tokio::time::Instant;
 
 use crate::{
     driver::{
         clock::Clock,
         left::Leavers,
         room::{LATE, Room},
-        shard::{Budget, Shard},
+        shard::{Budget, Shard, Time, Wakers},
     },
     ground::{trace, unwind, waker},
 };
@@ -47,20 +48,28 @@ pub(crate) const STEPS: usize = if cfg!(test) { 4_096 } else { 16_384 };
 pub(crate) struct Turn {
     /// The index of the shard at which the search for the next shard begins.
     next_shard: usize,
-    /// A buffer for the wakers of entries that fire. A visit fills it under the lock of a shard, and empties
-    /// it after it has released the lock.
-    expired: Vec<Waker>,
-    /// A buffer for the wakers of entries that dropped futures have left.
-    unused: Vec<Waker>,
+    /// A visit fills these buffers under the lock of a shard, and empties them after it has released the lock.
+    wakers: Wakers,
     room: Room,
+}
+
+/// The state of a turn that a thread takes.
+struct Progress {
+    time: Time,
+    budget: Budget,
+    /// The instant at which the turn ends.
+    end: Instant,
+    has_fired: bool,
 }
 
 impl Turn {
     pub(crate) fn new(room: Room) -> Self {
         Self {
             next_shard: 0,
-            expired: Vec::with_capacity(HOLD),
-            unused: Vec::with_capacity(Leavers::MAX_LEFT),
+            wakers: Wakers {
+                expired: Vec::with_capacity(HOLD),
+                unused: Vec::with_capacity(Leavers::MAX_LEFT),
+            },
             room,
         }
     }
@@ -68,36 +77,40 @@ impl Turn {
     /// Takes a turn. Returns whether an entry has fired.
     pub(crate) fn take(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
         let (start, order) = clock.read();
-        let mut budget = Budget {
-            now: clock.reached(start),
-            order,
-            steps: STEPS,
+        let late = start.checked_sub(LATE);
+        let mut progress = Progress {
+            time: Time {
+                now: clock.reached(start),
+                late: late.map_or(0, |late| clock.reached(late)),
+                order,
+            },
+            budget: Budget {
+                steps: STEPS,
+                wakes: self.room.for_turn(start),
+            },
             end: start + LENGTH,
-            wakes: self.room.for_turn(start),
-            late: start
-                .checked_sub(LATE)
-                .map_or(0, |late| clock.reached(late)),
-            fired: 0,
+            has_fired: false,
         };
-        while budget.steps > 0 {
+        while progress.budget.steps > 0 {
             let (shard, published) = earliest(shards, self.next_shard);
-            if published > budget.now || !budget.may_fire(published) {
+            let Time { now, late, .. } = progress.time;
+            if published > now || !progress.budget.wakes.is_left(published <= late) {
                 break;
             }
             self.next_shard = shard + 1;
-            self.visit(clock, shards, shard, &mut budget);
+            self.visit(clock, shards, shard, &mut progress);
         }
         // A turn that may not wake any more tasks still cascades.
         for (shard, other) in shards.iter().enumerate() {
-            let mut has_cascades = other.published() <= budget.now;
-            while has_cascades && budget.steps > 0 {
-                has_cascades = self.visit(clock, shards, shard, &mut budget);
+            let mut has_work = other.published() <= progress.time.now;
+            while has_work && progress.budget.steps > 0 {
+                has_work = self.visit(clock, shards, shard, &mut progress);
             }
         }
-        if earliest(shards, 0).1 > budget.now {
+        if earliest(shards, 0).1 > progress.time.now {
             self.room.backlog_is_over();
         }
-        budget.fired > 0
+        progress.has_fired
     }
 
     /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
@@ -107,28 +120,30 @@ impl Turn {
         clock: &Clock,
         shards: &[Arc<Shard>],
         number: usize,
-        budget: &mut Budget,
+        progress: &mut Progress,
     ) -> bool {
         let shard = &shards[number];
+        let Progress { time, budget, .. } = progress;
         let allowed = budget.steps;
-        let visited = shard.expire(HOLD, budget, &mut self.expired, &mut self.unused);
-        let fired = self.expired.len();
-        self.expired.drain(..).for_each(waker::wake);
-        self.unused.drain(..).for_each(unwind::discard);
+        let visited = shard.visit(time, HOLD, budget, &mut self.wakers);
+        let fired = self.wakers.expired.len();
+        self.wakers.expired.drain(..).for_each(waker::wake);
+        self.wakers.unused.drain(..).for_each(unwind::discard);
         if visited.has_unused {
             shard.free_unused();
         }
         // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
         let steps = allowed - budget.steps;
-        let interrupted = shard.published() <= budget.now;
+        let interrupted = shard.published() <= time.now;
         trace::batch(number, fired, steps, interrupted);
         let present = clock.present();
-        budget.now = clock.reached(present);
+        time.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.
-        budget.steps = match present < budget.end {
+        budget.steps = match present < progress.end {
             true => budget.steps.saturating_sub(1),
             false => 0,
         };
+        progress.has_fired |= fired > 0;
         visited.has_cascades
     }
 }
@@ -158,7 +173,6 @@ mod tests {
     use super::*;
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
-        limit::Admission,
         room::{FEW, ROOM, tests::Others},
     };
 
@@ -181,7 +195,7 @@ mod tests {
             Self {
                 clock: Clock::by_hand(DEFAULT_TICK, manual),
                 manual,
-                shards: (0..shards).map(|_| Shard::new(None)).collect(),
+                shards: (0..shards).map(|_| Shard::new()).collect(),
             }
         }
 
@@ -191,7 +205,7 @@ mod tests {
             for shard in &self.shards {
                 for _ in 0..number {
                     let waker = Arc::new(Silent).into();
-                    let registered = shard.register(None, deadline, waker, Admission::Unlimited);
+                    let registered = shard.register(None, deadline, waker);
                     registered.unwrap();
                 }
             }

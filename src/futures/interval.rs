@@ -375,7 +375,7 @@ impl Interval {
 /// Returns the instant of the next tick. The last tick was scheduled for `due`, and the interval returned it
 /// at `now`.
 #[inline]
-pub(crate) fn next_tick(
+fn next_tick(
     due: Instant,
     now: Instant,
     period: Duration,

@@ -7,7 +7,6 @@ mod sleep;
 mod timeout;
 
 pub use ext::FutureExt;
-pub(crate) use interval::next_tick;
 pub use interval::{Interval, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};

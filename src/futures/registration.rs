@@ -176,7 +176,7 @@ impl Registration {
                 Poll::Pending
             }
             Err(Refused::Due) => Poll::Ready(()),
-            Err(_) => self.poll_refused(cx),
+            Err(Refused::Closed) => self.poll_refused(cx),
         }
     }
 
@@ -185,27 +185,22 @@ impl Registration {
     #[cold]
     #[track_caller]
     fn poll_refused(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            match &self.registrar {
-                Some(ended) if ended.is_default => {}
-                _ => return self.poll_orphaned(cx),
+        if !(self.registrar.as_ref()).is_some_and(|ended| ended.is_default) {
+            return self.poll_orphaned(cx);
+        }
+        let next = self.registrar.insert(default::look_up_registrar());
+        match next.register(self.deadline, cx.waker()) {
+            Ok(key) => {
+                self.key = Some(key);
+                Poll::Pending
             }
-            let next = self.registrar.insert(default::look_up_registrar());
-            match next.register(self.deadline, cx.waker()) {
-                Ok(key) => {
-                    self.key = Some(key);
-                    return Poll::Pending;
-                }
-                Err(Refused::Due) => return Poll::Ready(()),
-                // Another thread has shut this timer down since the look-up.
-                Err(_) if next.shared.ending.get() == Some(End::Shutdown) => {}
-                Err(_) => return self.poll_orphaned(cx),
-            }
+            Err(Refused::Due) => Poll::Ready(()),
+            Err(Refused::Closed) => self.poll_orphaned(cx),
         }
     }
 
     /// Polls a registration whose shard has closed. A future of the default timer registers with the default
-    /// timer of the current runtime: another runtime may poll the future now, or the timer was shut down.
+    /// timer of the current runtime: another runtime may poll the future now, or the driver has panicked.
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -3,7 +3,7 @@
 //! The option `--cfg tokio_wheel_loom` selects loom's types. All state that a model must explore uses this
 //! module:
 //!
-//! * the locks of shards, of the place where the driver parks, and of scheduled entries
+//! * the locks of shards, and of the place where the driver parks
 //! * the armed tick, and the counts of entries and registrars
 //! * the lock of the driver's notifier, and the reason why a timer has ended
 //! * the registry of default timers, and the registrar that a thread remembers

@@ -60,7 +60,6 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
 pub struct Builder {
     tick: Option<Duration>,
     shards: Option<usize>,
-    max_pending: Option<usize>,
     /// Whether the driver sleeps on a `timerfd`.
     high_resolution: bool,
 }
@@ -127,46 +126,6 @@ impl Builder {
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
-        self
-    }
-
-    /// Sets the number of pending entries at which the timer refuses further tasks.
-    ///
-    /// The limit is at least 1. By default there is no limit. At the limit, [`Timer::schedule`] and the other
-    /// methods that schedule a task return an error that contains the task.
-    ///
-    /// The timer counts two more kinds of entries, but never refuses them. So the count can exceed the limit:
-    ///
-    /// * a pending [`Sleep`](crate::Sleep), and every future that contains a sleep
-    /// * the next run of a periodic task, while it waits
-    ///
-    /// The count is exact whenever no thread registers or removes an entry. To keep it exact, all threads that use
-    /// the timer write to one cache line. Without a limit, they share no such cache line.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer, error::BuildError};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().max_pending(1).build()?;
-    /// let first = timer.schedule(Duration::from_secs(1), async { "first" })?;
-    ///
-    /// let refused = timer.schedule(Duration::from_secs(1), async { "second" }).unwrap_err();
-    /// assert!(refused.is_full());
-    /// assert_eq!(refused.into_inner().await, "second");
-    ///
-    /// assert!(first.cancel());
-    /// assert!(timer.schedule(Duration::from_secs(1), async { "third" }).is_ok());
-    ///
-    /// let zero = Timer::builder().max_pending(0).build();
-    /// assert!(matches!(zero, Err(BuildError::ZeroMaxPending)));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn max_pending(mut self, entries: usize) -> Self {
-        self.max_pending = Some(entries);
         self
     }
 
@@ -292,9 +251,6 @@ impl Builder {
             return Err(BuildError::Tick { given, min, max });
         }
         let shards = self.shards.map(check_shards).transpose()?;
-        if self.max_pending == Some(0) {
-            return Err(BuildError::ZeroMaxPending);
-        }
         let runtime = runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let workers = runtime.metrics().num_workers();
         let alarm: Box<dyn Alarm> = match self.high_resolution {
@@ -311,7 +267,6 @@ impl Builder {
             clock: Clock::new(given),
             alarm,
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
-            max_pending: self.max_pending,
             turn: Turn::new(Room::new(&runtime)),
             runtime: runtime.id(),
         })

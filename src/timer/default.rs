@@ -27,8 +27,7 @@
 //!   [`left`](crate::driver::left)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
 //!   (`Registration::poll_refused`).
-//! * [`Timer::current`] always asks which runtime is current, because a scheduled task must run there. Test:
-//!   `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
+//! * [`Timer::current`] always asks which runtime is current.
 //!
 //! A worker of a runtime may run code of another runtime. In the state `Worker`, these futures register with the
 //! worker's own runtime instead of the current runtime:
@@ -42,7 +41,7 @@
 //! Asking for the current runtime would cost twice as much as a registration. When the worker's own runtime
 //! shuts down, such a future moves to the runtime that polls it (`Registration::poll_closed`).
 //!
-//! Models: `timer::loom_tests::shutdown_races_the_next_default_timer` and `runtime_end_races_poll`.
+//! Models: `timer::loom_tests::start_races_start` and `runtime_end_races_poll`.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -174,10 +173,6 @@ impl Timer {
     /// current runtime, and clones two references that all threads of the runtime share. The methods of the
     /// handle use no such reference. So keep the handle if you need it often.
     ///
-    /// All tasks of the runtime share the default timer. So this handle and its clones cannot [shut the timer
-    /// down](Self::shutdown). Only the handle that [`Builder::install`](crate::Builder::install) returned can
-    /// shut the timer down.
-    ///
     /// # Panics
     ///
     /// Panics if the thread is not in a runtime, or if time is not enabled on the runtime.
@@ -282,10 +277,7 @@ pub(crate) fn look_up_registrar() -> Arc<Registrar> {
 #[cold]
 #[track_caller]
 fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
-    let timer = Timer {
-        may_shut_down: false,
-        ..registry::timer(current.id())
-    };
+    let timer = registry::timer(current.id());
     let worker = worker_index();
     let flavor = current.runtime_flavor();
     let may_be_worker = worker.is_some() && flavor == RuntimeFlavor::MultiThread;

@@ -114,7 +114,6 @@ impl Alarm for Bell {
 pub(super) struct Setup {
     pub(super) shards: usize,
     pub(super) tick: Duration,
-    pub(super) max_pending: Option<usize>,
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
     /// The load of other tasks on the workers. `None` on a current-thread runtime.
@@ -145,7 +144,6 @@ impl Harness {
             &Setup {
                 shards,
                 tick: DEFAULT_TICK,
-                max_pending: None,
                 is_real: true,
                 load,
             },
@@ -164,7 +162,6 @@ impl Harness {
             clock: Clock::by_hand(setup.tick, clock),
             alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
-            max_pending: setup.max_pending,
             turn: Turn::new(match &setup.load {
                 Some(load) => Room::beside(load.clone()),
                 None => Room::unlimited(),

@@ -21,7 +21,6 @@ use std::{
 use loom::thread::{self, JoinHandle};
 use tokio::{
     runtime::{self, Runtime},
-    task::yield_now,
     time::Instant,
 };
 
@@ -33,7 +32,7 @@ use crate::{
 };
 
 /// The tick of the models. The tick is so long that the real duration of a model does not matter.
-pub(crate) const TICK: Duration = Duration::from_secs(3_600);
+const TICK: Duration = Duration::from_secs(3_600);
 
 /// An alarm that is exact, or early by a fixed duration. Until it goes off, it keeps its instant and
 /// the waker that it must wake.
@@ -180,16 +179,17 @@ impl Driving {
 }
 
 /// A timer that has two shards, with its driver, clock, alarm and runtime.
-pub(crate) struct Harness {
-    pub(crate) timer: Timer,
+struct Harness {
+    timer: Timer,
     driver: Driving,
     alarm: TestAlarm,
     start: Instant,
-    runtime: Runtime,
+    /// Keeps the runtime alive until the model ends.
+    _runtime: Runtime,
 }
 
 impl Harness {
-    /// Makes a timer whose alarm is `early`, and which has room for two entries.
+    /// Makes a timer whose alarm is `early`.
     fn new(runtime: Runtime, early: Duration) -> Self {
         let clock = Manual::new(true);
         let alarm = TestAlarm {
@@ -202,7 +202,6 @@ impl Harness {
             clock: Clock::by_hand(TICK, clock),
             alarm: Box::new(Bell(alarm.clone())),
             shards: 2,
-            max_pending: Some(2),
             turn: Turn::new(Room::new(runtime.handle())),
         };
         let (timer, driver) = parts.assemble(|_| {});
@@ -211,11 +210,11 @@ impl Harness {
             driver: Driving::new(driver),
             alarm,
             start: clock.now(),
-            runtime,
+            _runtime: runtime,
         }
     }
 
-    pub(crate) fn at(&self, tick: u32) -> Instant {
+    fn at(&self, tick: u32) -> Instant {
         self.start + TICK * tick
     }
 
@@ -234,7 +233,7 @@ impl Harness {
     }
 
     /// Notifies the driver's task, as a thread that is no worker does.
-    pub(crate) fn notify(&self) {
+    fn notify(&self) {
         self.timer.shared().notify.notify_one();
     }
 
@@ -246,7 +245,7 @@ impl Harness {
 
     /// Advances the clock to a tick. Rings the alarm at each instant for which it is set, and polls
     /// the driver's task whenever it is woken.
-    pub(crate) fn run_to(&mut self, tick: u32) {
+    fn run_to(&mut self, tick: u32) {
         self.driver.settle();
         while self.alarm.ring_by(self.at(tick)) {
             self.driver.settle();
@@ -256,15 +255,6 @@ impl Harness {
         while self.alarm.ring_by(self.at(tick)) {
             self.driver.settle();
         }
-    }
-
-    /// Runs the tasks that the timer has spawned. These tasks must end within two turns of the
-    /// runtime.
-    pub(crate) fn run_tasks(&self) {
-        self.runtime.block_on(async {
-            yield_now().await;
-            yield_now().await;
-        });
     }
 }
 
@@ -279,8 +269,8 @@ fn in_runtime(model: impl Fn(Runtime) + Send + Sync + 'static) {
     });
 }
 
-/// Runs a model of a timer that has room for two entries.
-pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
+/// Runs a model of a timer.
+fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
     in_runtime(move |runtime| model(Harness::new(runtime, Duration::ZERO)));
 }
 
@@ -466,22 +456,6 @@ fn last_handle_races_park() {
     });
 }
 
-/// Runtime end: the timer is shut down while the driver parks. The driver ends, and waiting sleeps
-/// are woken.
-#[test]
-fn shutdown_races_park() {
-    model(|mut harness| {
-        let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
-        let timer = harness.timer.clone();
-        harness.notify();
-        let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
-        harness.driver.settle();
-        shutdown.join().unwrap();
-        assert!(harness.driver.settle());
-        assert!(sleeper.is_woken());
-    });
-}
-
 /// Runtime end: a sleep registers while the driver is dropped. The sleep is woken or refused, and
 /// keeps no part of the runtime alive.
 #[test]
@@ -540,31 +514,6 @@ fn runtime_end_races_turn() {
     });
 }
 
-/// Runtime end: one thread shuts the timer down while another thread drops the driver. Only one of
-/// the two threads closes the timer.
-///
-/// A waiting sleep is woken once. A scheduled task is returned or dropped, but never both.
-#[test]
-fn shutdown_races_runtime_end() {
-    model(|harness| {
-        let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
-        let work = Arc::new(());
-        let held = work.clone();
-        let future = async move { drop(held) };
-        let mut task = harness.timer.schedule_at(harness.at(3), future).unwrap();
-        let timer = harness.timer.clone();
-        let shutdown = thread::spawn(move || timer.shutdown());
-        drop(harness.driver);
-        let left = shutdown.join().unwrap();
-        assert_eq!(Arc::strong_count(&work), 1 + left.len());
-        drop(left);
-        assert_eq!(Arc::strong_count(&work), 1);
-        assert!(sleeper.is_woken());
-        let polled = Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(matches!(polled, Poll::Ready(Err(error)) if error.is_shutdown()));
-    });
-}
-
 /// Default timer: two threads need the first timer of a runtime at the same time. Both threads get
 /// the same timer.
 #[test]
@@ -574,30 +523,6 @@ fn start_races_start() {
         let timer = Timer::current();
         let others = other.join().unwrap();
         assert!(Arc::ptr_eq(&timer.handle, &others.handle));
-    });
-}
-
-/// Runtime end, never lost: a default timer shuts down while a sleep is polled. The sleep registers
-/// with the next default timer.
-///
-/// The shutdown does not remove the next default timer from the registry.
-#[test]
-fn shutdown_races_the_next_default_timer() {
-    in_runtime(|_runtime| {
-        let timer = Timer::builder().install().unwrap();
-        let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
-        let (wakes, waker) = Wakes::new();
-        let mut sleep = crate::sleep(TICK);
-        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
-        assert!(poll().is_pending());
-        // The second poll covers the case of a task that was woken already.
-        assert!(poll().is_pending());
-        shutdown.join().unwrap();
-        if wakes.count() > 0 {
-            assert!(poll().is_pending());
-        }
-        assert_eq!(Timer::current().metrics().pending(), 1);
-        assert!(!Timer::current().is_shutdown());
     });
 }
 

@@ -33,7 +33,7 @@ use tokio::runtime;
 
 use crate::{
     driver::{
-        alarm::Alarm, clock::Clock, ending::End, limit::Limit, registrar::Registrar, shard::Shard,
+        alarm::Alarm, clock::Clock, ending::End, registrar::Registrar, shard::Shard,
         shared::Shared, task::DriverTask, turn::Turn,
     },
     error::BuildError,
@@ -44,16 +44,14 @@ use crate::{
 /// Most programs need no handle. The futures of this crate's free functions use the default timer of the
 /// runtime on which they are first polled. Build a timer if you need:
 ///
-/// * another tick, another number of shards, or a limit of pending entries
+/// * another tick, or another number of shards
 /// * futures that can be polled outside of any runtime
-/// * a timer that you can [shut down](Self::shutdown)
 ///
 /// All clones of a handle belong to one timer. The timer's driver runs on the runtime on which the timer was
 /// built. The timer lives until one of these happens:
 ///
 /// * Its runtime shuts down.
-/// * [`shutdown`](Self::shutdown) is called.
-/// * All of its handles and futures are dropped, and its scheduled tasks have ended.
+/// * All of its handles and futures are dropped.
 ///
 /// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. A
 /// future of a free function instead registers with the next default timer. A poll of this future panics only
@@ -78,8 +76,6 @@ use crate::{
 #[derive(Clone)]
 pub struct Timer {
     handle: Arc<Handle>,
-    /// Whether the handle may shut the timer down. The value is false for handles of [`Timer::current`].
-    pub(crate) may_shut_down: bool,
 }
 
 /// The part that the clones of a [`Timer`] share. The driver has no reference to this part.
@@ -97,7 +93,7 @@ impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 
 impl Timer {
-    /// Returns whether the timer has shut down. A timer also shuts down when its runtime shuts down.
+    /// Returns whether the timer has shut down, because its runtime has shut down or its driver has panicked.
     ///
     /// # Examples
     ///
@@ -170,7 +166,7 @@ impl Timer {
         registrar
     }
 
-    /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
+    /// Returns the registrar of the calling thread's shard, for futures that always use this timer.
     pub(crate) fn registrar(&self) -> &Arc<Registrar> {
         &self.handle.registrars[self.shared().shard_of_thread()]
     }
@@ -196,7 +192,6 @@ struct Parts {
     clock: Clock,
     alarm: Box<dyn Alarm>,
     shards: usize,
-    max_pending: Option<usize>,
     turn: Turn,
 }
 
@@ -210,9 +205,7 @@ impl Parts {
     /// * Making a timer panics if time is not enabled on the runtime.
     /// * Spawning runs user code if the runtime is shutting down.
     fn assemble(self, on_end: fn(&Shared)) -> (Timer, DriverTask) {
-        let limit = (self.max_pending).map(|max| Arc::new(Limit::new(max)));
-        let shard = |_| Shard::new(limit.clone());
-        let shards = (0..self.shards).map(shard).collect();
+        let shards = (0..self.shards).map(|_| Shard::new()).collect();
         let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);
         let registrars = Registrar::of_all_shards(&shared);
@@ -225,7 +218,6 @@ impl Parts {
                 registrars,
                 of_current_thread: OnceLock::new(),
             }),
-            may_shut_down: true,
         };
         (timer, driver)
     }

@@ -7,11 +7,9 @@
 //!
 //! * A runtime has at most one default timer. If two threads make one at the same time, the second thread
 //!   drops its timer and uses the timer of the first thread. Model: `timer::loom_tests::start_races_start`.
-//! * A timer leaves the registry when it ends, before it closes its first shard: at a shutdown, or when the
-//!   runtime drops its driver. So the registry keeps nothing of a runtime that has ended. A runtime that gets
-//!   the id of an earlier runtime gets a timer of its own.
+//! * A timer leaves the registry when it ends, before it closes its first shard. So the registry keeps nothing of a
+//!   runtime that has ended. A runtime that gets the id of an earlier runtime gets a timer of its own.
 //! * A timer that ends removes only itself, because the runtime may have its next default timer by then.
-//!   Model: `timer::loom_tests::shutdown_races_the_next_default_timer`.
 //! * A runtime that shuts down drops each new driver at once. So a default timer that starts then has ended
 //!   when [`timer`] returns it.
 //! * No thread makes, starts or drops a timer while it holds the lock.

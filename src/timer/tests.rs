@@ -17,7 +17,7 @@ use super::{
     harness::{Harness, ms},
 };
 use crate::{
-    driver::{clock::DEFAULT_TICK, registrar::Registrar},
+    driver::{arming::Earlier, clock::DEFAULT_TICK, registrar::Registrar},
     futures::Sleep,
 };
 
@@ -350,8 +350,7 @@ fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
     let (shared, alarm) = (harness.timer.handle.shared.clone(), harness.alarm.clone());
     let go_off = move || {
         // There is something due for the second turn.
-        shared.parking.arming.lower_to(0);
-        shared.rearm();
+        shared.wake_for(Earlier(0));
         Waker::from(shared).wake();
         alarm.ring();
     };

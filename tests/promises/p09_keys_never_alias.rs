@@ -34,16 +34,14 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
     }));
 }
 
-/// The timer of a future has shut down, and the future moves to the next default timer. The entries of both timers
-/// have equal keys. The panic of a waker's clone ends the move halfway.
+/// The runtime of a future has ended, and the future moves to the default timer of the next runtime. The entries of both
+/// timers have equal keys. The panic of a waker's clone ends the move halfway.
 #[test]
 fn a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries() {
+    let (_, waker) = Wakes::new();
+    let mut stale = sleep(secs(1_000));
+    paused().block_on(async { assert_pending!(poll(&mut stale, &waker)) });
     paused().block_on(async {
-        let (_, waker) = Wakes::new();
-        let first = Timer::builder().install().unwrap();
-        let mut stale = sleep(secs(1_000));
-        assert_pending!(poll(&mut stale, &waker));
-        drop(first.shutdown());
         let mut fresh = sleep(secs(500));
         assert_pending!(poll(&mut fresh, &waker));
         let hostile = Hook::on_clone(quiet_panic).waker();

@@ -213,19 +213,3 @@ fn a_left_waker_may_run_code_when_it_is_dropped() {
         });
     });
 }
-
-/// A timer with a limit counts an entry until it has left the wheel.
-#[test]
-fn a_timer_with_a_limit_keeps_no_entry() {
-    let runtime = multi_thread(1);
-    let body = runtime.spawn(async {
-        let timer = Timer::builder().max_pending(1).install().unwrap();
-        sleep(ms(1)).await;
-        sleep(ms(1)).await;
-        let (wakes, waker) = Wakes::new();
-        set_and_cancel(secs(3_600), &waker);
-        assert_eq!(Arc::strong_count(&wakes), 2);
-        drop(timer.schedule(secs(1), async {}).unwrap());
-    });
-    runtime.block_on(body).unwrap();
-}

@@ -8,7 +8,7 @@
 ))]
 
 //! Services and adapters of [`tokio_wheel`]: a queue of delayed elements, a set of keys that expire unless they
-//! are touched, and timeouts for streams, I/O, tower, HTTP and hyper.
+//! are touched, a scheduler of tasks, and timeouts for streams, I/O, tower, HTTP and hyper.
 //!
 //! Each of them is a feature, and no feature is on by default. They use only the public interface of [`tokio_wheel`], as
 //! a program of your own would.
@@ -17,6 +17,7 @@
 //! |---|---|---|
 //! | expire the elements of a queue | [`delay_queue`] | `delay_queue` |
 //! | expire keys that are not touched for some time | [`idle`] | `idle` |
+//! | start tasks later, once or periodically | [`schedule`] | `schedule` |
 //! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
 //! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
@@ -29,7 +30,7 @@
 //! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
 //! [`Timer`](tokio_wheel::Timer).
 
-#[cfg(any(feature = "delay_queue", feature = "idle"))]
+#[cfg(any(feature = "delay_queue", feature = "idle", feature = "schedule"))]
 #[allow(unused, reason = "each service uses a part of these helpers")]
 mod ground;
 #[allow(unused, reason = "each adapter uses a part of these helpers")]
@@ -45,6 +46,8 @@ pub mod hyper;
 pub mod idle;
 #[cfg(feature = "io")]
 pub mod io;
+#[cfg(feature = "schedule")]
+pub mod schedule;
 #[cfg(feature = "stream")]
 pub mod stream;
 #[cfg(feature = "tower")]

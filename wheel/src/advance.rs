@@ -140,10 +140,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// their number from `steps`. `fire` can stop the function earlier.
     ///
     /// Returns `Break` if it has used up its steps, or if `fire` has stopped it. The caller must then
-    /// call it again, with the same tick or a later tick.
+    /// call it again, with the same tick or a later tick. With [`Order::Strict`], `now` then stays at the first slot that
+    /// is not empty. With [`Order::DueFirst`], `now` is `to`, and the remaining work is on the
+    /// [backlog](Self::has_backlog).
     ///
-    /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any
-    /// order. The remaining work is on the [backlog](Self::has_backlog).
+    /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any order.
     pub fn advance(
         &mut self,
         to: Tick,
@@ -153,10 +154,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ) -> ControlFlow<()> {
         if self.has_backlog() {
             if self.fire_late(steps, &mut fire).is_break() {
-                if order == Order::DueFirst {
-                    self.move_all_to_backlog(to);
-                }
-                return ControlFlow::Break(());
+                return self.stop(to, order);
             }
             // Earlier advances with `Order::DueFirst` may have left a backlog.
             if order == Order::Strict {
@@ -165,7 +163,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             if *steps == 0 {
-                return ControlFlow::Break(());
+                return self.stop(to, order);
             }
             self.now = self.now.max(slot.start);
             let (ring, level) = (slot.ring, slot.ring.row);
@@ -187,20 +185,20 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 }
             };
             if flow.is_break() {
-                if order == Order::DueFirst {
-                    self.move_all_to_backlog(to);
-                }
-                return ControlFlow::Break(());
+                return self.stop(to, order);
             }
         }
         self.now = self.now.max(to);
         ControlFlow::Continue(())
     }
 
-    /// Moves `now` up to `to`. Every slot that `now` reaches goes to the backlog. Each slot costs
-    /// O(1).
+    /// Ends an advance that has not reached `to`. With [`Order::DueFirst`], moves `now` up to `to`, and every slot that
+    /// `now` reaches goes to the backlog. Each slot costs O(1).
     #[cold]
-    fn move_all_to_backlog(&mut self, to: Tick) {
+    fn stop(&mut self, to: Tick, order: Order) -> ControlFlow<()> {
+        if order == Order::Strict {
+            return ControlFlow::Break(());
+        }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
             // Entries of level 0 are all due, so they are late. A slot of level 1 may hold entries
@@ -209,6 +207,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 .move_to_backlog(&mut self.nodes, slot.ring, slot.ring.row);
         }
         self.now = self.now.max(to);
+        ControlFlow::Break(())
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do, or late entries wait.

@@ -1,10 +1,9 @@
-//! Wakers that report each wake. A waker performs acts of the program when it is woken, cloned or
-//! dropped.
+//! Wakers that report each wake. A waker performs acts of the program when it is woken, cloned or dropped.
 
 use std::{
     panic::resume_unwind,
     sync::{Arc, Mutex, Weak},
-    task::{Wake, Waker},
+    task::Waker,
     thread::panicking,
 };
 
@@ -20,15 +19,14 @@ pub(super) struct Hostile;
 
 /// The owner of some wakers.
 ///
-/// Each waker holds a reference to its guest. All other references to the guest belong to the
-/// records of the simulation.
+/// Each waker holds a reference to its guest. All other references to the guest belong to the records of the
+/// simulation.
 pub(super) struct Guest {
     pub(super) number: u64,
     world: Weak<World>,
     /// The acts of the wakers, or `None` after a waker has performed the acts.
     manners: Mutex<Option<Manners>>,
-    /// Whether the wakers are ordinary wakers. Other wakers can perform an act when they are cloned
-    /// or dropped.
+    /// Whether the wakers are ordinary wakers. Other wakers can perform an act when they are cloned or dropped.
     plain: bool,
 }
 
@@ -45,20 +43,13 @@ impl Guest {
 
     pub(super) fn waker(self: &Arc<Self>) -> Waker {
         if self.plain {
-            return Waker::from(self.clone());
+            return self.clone().into_waker();
         }
         Box::new(Own {
             guest: self.clone(),
             cloned: false,
         })
         .into_waker()
-    }
-
-    fn woken(&self) {
-        if let Some(world) = self.world.upgrade() {
-            world.woken(self.number);
-        }
-        self.happens(When::Wake);
     }
 
     fn happens(&self, when: When) {
@@ -97,9 +88,12 @@ impl Guest {
     }
 }
 
-impl Wake for Guest {
-    fn wake(self: Arc<Self>) {
-        self.woken();
+impl WakeRef for Guest {
+    fn wake_by_ref(&self) {
+        if let Some(world) = self.world.upgrade() {
+            world.ledger().wakes(self.number);
+        }
+        self.happens(When::Wake);
     }
 }
 
@@ -129,7 +123,7 @@ impl Drop for Own {
 
 impl WakeRef for Own {
     fn wake_by_ref(&self) {
-        self.guest.woken();
+        self.guest.wake_by_ref();
     }
 }
 

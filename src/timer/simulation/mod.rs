@@ -2,63 +2,46 @@
 //!
 //! A random program does the following, in any order:
 //!
-//! * It makes, polls, resets and drops futures and scheduled tasks, on several shards, on a worker
-//!   and on other threads.
+//! * It makes, polls, resets and drops futures, on several shards, on a worker and on other threads.
 //! * It lets time pass, by ticks or by years.
 //! * It lets the alarm go off early, late, twice, or not at all.
-//! * It polls the driver after a wake, polls it without a wake, or does not poll it for a long
-//!   time.
-//! * It ends the timer at any moment.
+//! * It polls the driver after a wake, polls it without a wake, or does not poll it for a long time.
+//! * It drops the driver at any moment, as the end of the runtime does.
 //!
-//! Wakers act when they are woken, cloned or dropped. They panic, act on the timer, or block until
-//! another thread has acted. Only one thread runs at a time, so all runs of a program are equal.
-//! `loom_tests` models threads that run at the same time.
-//!
-//! | file         | contents                                                         |
-//! |--------------|------------------------------------------------------------------|
-//! | `program.rs` | the type of a program, and how a random program is chosen        |
-//! | `world.rs`   | the futures, tasks and timer that a program acts on              |
-//! | `guest.rs`   | the wakers                                                       |
-//! | `ledger.rs`  | the oracle: the expected state of each registration              |
-//! | `run.rs`     | the steps, the polls of the driver, and the checks after each step    |
-//! | `threads.rs` | threads whose shards are known, and waits that end without progress             |
+//! Wakers act when they are woken, cloned or dropped. They panic, act on the timer, or block until another thread
+//! has acted. Only one thread runs at a time, so all runs of a program are equal. `loom_tests` models threads that
+//! run at the same time.
 //!
 //! # The rules that hold after every step
 //!
 //! Each number is the number of a promise in `tests/promises/`.
 //!
-//! * 1: The driver has woken no waker before its deadline, and no future was ready before its
-//!   deadline. Each task ran at its deadline or later.
-//! * 2: Each registration waits, was woken exactly once, or was given up. While an entry is
-//!   pending, either the driver is woken, or the alarm is set for the earliest deadline or an
-//!   earlier instant. After the driver has parked, no entry is due, unless the alarm is late. Each
-//!   task waits, ran, was canceled, or was returned. If a task no longer waits, its value was
-//!   dropped once.
+//! * 1: The driver has woken no waker before its deadline, and no future was ready before its deadline.
+//! * 2: Each registration waits, was woken exactly once, or was given up. While an entry is pending, either the
+//!   driver is woken, or the alarm is set for the earliest deadline or an earlier instant. After the driver has
+//!   parked, no entry is due, unless the alarm is late.
 //! * 3: With an exact alarm, every waker is woken in the tick of its deadline.
-//! * 4, 6: A poll of the driver fires at most the entries of one turn. The number of polls until
-//!   the driver parks depends on the number of entries, and not on the time that has passed.
-//! * 5: Dropping, canceling, resetting to a later deadline and reading the counters neither wake
-//!   the driver nor set the alarm. If an alarm goes off and no entry fires, the alarm was set for a
-//!   cascade or for a canceled entry. In one program, such an alarm goes off at most once per level
-//!   for each registration and reset.
+//! * 4, 6: A poll of the driver fires at most the entries of one turn. The number of polls until the driver parks
+//!   depends on the number of entries, and not on the time that has passed.
+//! * 5: Dropping, resetting to a later deadline and reading the counters neither wake the driver nor set the
+//!   alarm. If an alarm goes off and no entry fires, the alarm was set for a cascade or for a canceled entry. In
+//!   one program, such an alarm goes off at most once per level for each registration and reset.
 //! * 7, 8: Whatever a waker does, the step ends, and all other wakers are woken.
 //! * 9: A registration that was woken or given up is never woken again.
-//! * 10: After the timer has ended, all wakers have been woken and the timer keeps none of them. A
-//!   poll before the deadline panics, and the message names the shutdown of the timer. The timer is
-//!   freed when its last handle is dropped.
+//! * 10: After the driver was dropped, all wakers have been woken and the timer keeps none of them. A poll before
+//!   the deadline panics, and the message names the shutdown of the timer. On a worker, the poll is pending
+//!   instead, and the end of the runtime wakes its waker. The timer is freed when its last handle is dropped.
 //! * 14: The rules of promises 1 and 5 also check this promise.
-//! * The counters of `metrics` agree with the oracle. A timer refuses a task exactly when its limit
-//!   is reached, or when it has shut down.
+//! * The counters of `metrics` agree with the oracle.
 //!
-//! One check is weaker. If a program closes the timer in the middle of a batch, it cannot know
-//! which entries of the batch had fired. The oracle then only knows the sum of fired and canceled
-//! entries.
+//! One check is weaker. If a waker drops the driver in the middle of a batch, the program cannot know which
+//! entries of the batch had fired. The oracle then only knows the sum of fired and canceled entries.
 //!
 //! # More programs
 //!
-//! A program that fails is shrunk and printed, with one step on each line. The line that begins
-//! with `cc` contains its seed. The first command runs more programs. The second command chooses
-//! its programs by a fixed seed, so they are the same in every run:
+//! A program that fails is shrunk and printed, with one step on each line. The line that begins with `cc` contains
+//! its seed. The first command runs more programs. The second command chooses its programs by a fixed seed, so
+//! they are the same in every run:
 //!
 //! ```sh
 //! PROPTEST_CASES=100000 cargo test --release --all-features --lib timer::simulation
@@ -72,31 +55,34 @@ mod run;
 mod threads;
 mod world;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use super::harness::programs;
-use program::{Act, Does, End, Guest, Moment, Program, Span, Step, Thread, When, program};
+use program::{Act, Does, Guest, Moment, Program, Span, Step, Thread, When, Which, program};
+use threads::Progress;
 
 proptest! {
     #![proptest_config(programs(400))]
 
     #[test]
     fn all_promises_hold_after_every_step(program in program()) {
-        run::run(&program).map_err(TestCaseError::fail)?;
+        run::run(&program, &Progress::default()).map_err(TestCaseError::fail)?;
     }
 }
 
-/// Each of these events must occur in at least one program. Otherwise, the programs test less than
-/// they seem to test.
+/// Each of these events must occur in at least one program. Otherwise, the programs test less than they seem to
+/// test.
 const OUTCOMES: &[&str] = &[
     "a deadline beyond the clock's reach",
     "a driver dropped",
+    "a driver dropped during a batch",
     "a driver that is late",
     "a driver that yields",
     "a drop during a batch",
     "a future that is ready at once",
+    "a future that waits for the end of its runtime",
     "a future that was woken and is ready",
     "a leap of years",
     "a poll that panics after the end",
@@ -107,16 +93,7 @@ const OUTCOMES: &[&str] = &[
     "a reset that fires",
     "a reset to a later deadline",
     "a reset to an earlier deadline",
-    "a shutdown",
-    "a shutdown during a batch",
     "a sleep that has fired and is not woken yet",
-    "a task after the end",
-    "a task canceled",
-    "a task canceled that was about to start",
-    "a task returned",
-    "a task that ran",
-    "a task that ran again",
-    "a timer that is full",
     "a waker that acts as it is cloned",
     "a waker that acts as it is dropped",
     "a waker that acts as it is woken",
@@ -138,7 +115,8 @@ fn programs_come_to_every_outcome() {
     let mut missing: BTreeSet<_> = OUTCOMES.iter().copied().collect();
     for _ in 0..3_000 {
         let program = program().new_tree(&mut runner).unwrap().current();
-        let outcomes = run::run(&program).unwrap_or_else(|why| panic!("{why}\n{program:?}"));
+        let outcomes = run::run(&program, &Progress::default())
+            .unwrap_or_else(|why| panic!("{why}\n{program:?}"));
         missing.retain(|outcome| !outcomes.contains(outcome));
         if missing.is_empty() {
             return;
@@ -147,11 +125,11 @@ fn programs_come_to_every_outcome() {
     panic!("these events occur in no program: {missing:?}");
 }
 
-/// The shutdown wakes a crowd, and each waker of the crowd polls the whole crowd. All these polls
-/// would be 160,000 panics.
+/// The end of the timer wakes a crowd, and each waker of the crowd polls the whole crowd. All these polls would be
+/// 160,000 panics.
 #[test]
 fn wakers_stop_acting_after_many_steps() {
-    let polls = vec![Act::PollCrowd(1, Guest::default())];
+    let polls = vec![Act::Poll(Which::Crowd(1), Some(Guest::default()))];
     let guest = Guest {
         on: When::Wake,
         does: Does::Acts(polls),
@@ -161,14 +139,13 @@ fn wakers_stop_acting_after_many_steps() {
         is_busy: false,
         shards: 1,
         tick: Duration::from_millis(1),
-        max_pending: None,
         is_real: true,
         steps: vec![Step::Do(Thread::Worker, crowd)],
-        end: End::Shutdown,
+        end: Some(Thread::Other(0)),
     };
-    let progress = threads::Progress::default();
-    run::run_counted(&program, &progress).unwrap();
-    let steps = progress.steps();
+    let progress = Progress::default();
+    run::run(&program, &progress).unwrap();
+    let steps = progress.load(SeqCst);
     assert!(
         (world::ACTS..world::ACTS + 2_000).contains(&steps),
         "{steps} steps"

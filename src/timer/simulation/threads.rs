@@ -1,8 +1,8 @@
 //! Threads whose shards are known. A wait for a thread ends if the program makes no progress.
 //!
-//! A thread that is not a worker gets a number when it first uses a timer. The number determines
-//! the shard of the thread. This module keeps threads sorted by their number. So a program always
-//! runs on the same shards, even if other tests start threads.
+//! A thread that is not a worker gets a number when it first uses a timer. The number determines the shard of the
+//! thread. This module chooses threads by their number. So a program always runs on the same shards, even if
+//! other tests start threads.
 
 use std::{
     cell::Cell,
@@ -18,15 +18,15 @@ use std::{
 
 use crate::ground::{thread::number, unwind};
 
-/// The pool keeps threads by their number modulo this constant. Every number of shards in a program
-/// divides this constant.
+/// Every number of shards in a program divides this constant. A thread's number modulo this constant determines
+/// its shard in all these timers.
 const RESIDUES: usize = 12;
 
 /// The number of looks without progress after which a wait for a thread ends: 30 s.
 ///
-/// A maximum for the whole wait depends on the load of the machine. While ten other processes ran
-/// on two cores, a maximum of 10 s was too short for a program of a few seconds. A single act or
-/// poll takes microseconds, even in a program that takes minutes.
+/// A maximum for the whole wait depends on the load of the machine. While ten other processes ran on two cores, a
+/// maximum of 10 s was too short for a program of a few seconds. A single act or poll takes microseconds, even in
+/// a program that takes minutes.
 pub(super) const PATIENCE: u32 = 300;
 
 /// The time between two looks at the progress of a program.
@@ -36,18 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) const AFTER_THE_END: &str = "after its timer has shut down";
 
 /// The number of acts, polls and polls of the driver in one program.
-#[derive(Clone, Default)]
-pub(super) struct Progress(Arc<AtomicU64>);
-
-impl Progress {
-    pub(super) fn advance(&self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-
-    pub(super) fn steps(&self) -> u64 {
-        self.0.load(SeqCst)
-    }
-}
+pub(super) type Progress = Arc<AtomicU64>;
 
 thread_local! {
     /// Whether the thread belongs to a [`Helper`].
@@ -56,8 +45,8 @@ thread_local! {
 
 /// Stops programs from printing the panics that they expect.
 ///
-/// A program may poll a crowd thousands of times after the end of the timer. With
-/// `RUST_BACKTRACE=1`, each panic would cost 2 ms and 100 KiB of output.
+/// A program may poll a crowd thousands of times after the end of the timer. With `RUST_BACKTRACE=1`, each panic
+/// would cost 2 ms and 100 KiB of output.
 fn hide_expected_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -73,7 +62,7 @@ fn hide_expected_panics() {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-static IDLE: Mutex<[Vec<Helper>; RESIDUES]> = Mutex::new([const { Vec::new() }; RESIDUES]);
+static IDLE: Mutex<Vec<Helper>> = Mutex::new(Vec::new());
 
 /// A thread that runs jobs, one after the other.
 pub(super) struct Helper {
@@ -81,19 +70,16 @@ pub(super) struct Helper {
     jobs: Sender<Job>,
 }
 
-/// The error of a thread that has not finished its job and makes no progress.
-#[derive(Debug)]
-pub(super) struct Stuck;
-
 impl Helper {
-    /// Returns an idle thread. The thread belongs to the shard with the index `shard`, in every
-    /// timer that has such a shard.
+    /// Returns an idle thread. The thread belongs to the shard with the index `shard`, in every timer that has
+    /// such a shard.
     pub(super) fn of(shard: usize) -> Self {
+        let mut idle = IDLE.lock().unwrap();
         loop {
-            if let Some(helper) = IDLE.lock().unwrap()[shard].pop() {
-                return helper;
+            if let Some(found) = idle.iter().position(|helper| helper.residue == shard) {
+                return idle.swap_remove(found);
             }
-            Self::start().release();
+            idle.push(Self::start());
         }
     }
 
@@ -116,30 +102,30 @@ impl Helper {
 
     /// Makes the thread available to other programs.
     pub(super) fn release(self) {
-        IDLE.lock().unwrap()[self.residue].push(self);
+        IDLE.lock().unwrap().push(self);
     }
 
-    /// Runs `job` on the thread, and returns its result. If `job` panics, resumes the panic.
-    /// Returns an error if `progress` has not changed for `patience` looks.
+    /// Runs `job` on the thread, and returns its result. If `job` panics, resumes the panic. Returns `None` if
+    /// `progress` has not changed for `patience` looks.
     pub(super) fn run<R: Send + 'static>(
         &self,
         patience: u32,
         progress: &Progress,
         job: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<R, Stuck> {
+    ) -> Option<R> {
         let (tell, told) = channel();
         let job = move || drop(tell.send(catch_unwind(AssertUnwindSafe(job))));
         self.jobs.send(Box::new(job)).unwrap();
-        let (mut steps, mut looks) = (progress.steps(), 0);
+        let (mut steps, mut looks) = (progress.load(SeqCst), 0);
         while looks < patience {
             match told.recv_timeout(LOOK) {
-                Ok(result) => return Ok(result.unwrap_or_else(|payload| resume_unwind(payload))),
+                Ok(result) => return Some(result.unwrap_or_else(|payload| resume_unwind(payload))),
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) if progress.steps() == steps => looks += 1,
-                Err(RecvTimeoutError::Timeout) => (steps, looks) = (progress.steps(), 0),
+                Err(RecvTimeoutError::Timeout) if progress.load(SeqCst) == steps => looks += 1,
+                Err(RecvTimeoutError::Timeout) => (steps, looks) = (progress.load(SeqCst), 0),
             }
         }
-        Err(Stuck)
+        None
     }
 }
 
@@ -151,13 +137,13 @@ fn a_wait_ends_without_progress_and_not_after_a_time() {
         move || {
             for _ in 0..20 {
                 thread::sleep(LOOK);
-                progress.advance();
+                progress.fetch_add(1, SeqCst);
             }
         }
     };
-    assert!(Helper::of(0).run(10, &progress, slow).is_ok());
+    assert!(Helper::of(0).run(10, &progress, slow).is_some());
     let (hold, held) = channel::<()>();
     let stuck = Helper::of(0).run(10, &progress, move || held.recv().is_ok());
-    assert!(stuck.is_err());
+    assert!(stuck.is_none());
     drop(hold);
 }

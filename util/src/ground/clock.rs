@@ -39,6 +39,12 @@ impl Clock {
         self.elapsed() / self.tick
     }
 
+    /// Returns the tick that the clock has reached at `now`. The function rounds down.
+    #[inline]
+    pub(crate) fn reached(&self, now: Instant) -> Tick {
+        self.since(now) / self.tick
+    }
+
     /// Returns the number of nanoseconds from the origin to now.
     #[inline]
     pub(crate) fn elapsed(&self) -> u64 {

@@ -5,7 +5,6 @@ pub(crate) mod clock;
 pub(crate) mod give_way;
 #[cfg(tokio_wheel_util_loom)]
 mod modelled;
-#[cfg(feature = "idle")]
 pub(crate) mod sync;
 pub(crate) mod tick_sleep;
 pub(crate) mod unwind;

@@ -138,19 +138,6 @@ fn a_connection_may_move_to_another_task() {
     });
 }
 
-/// The next default timer takes the place of a default timer that was shut down.
-#[test]
-fn the_default_timer_may_shut_down() {
-    paused().block_on(async {
-        let timer = Timer::builder().install().unwrap();
-        let server = Server::new(Http1, limits());
-        let (_client, end) = server.connect();
-        settle().await;
-        drop(timer.shutdown());
-        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(10)));
-    });
-}
-
 #[test]
 fn a_handle_serves_on_one_runtime_after_the_other() {
     for protocol in ALL {

@@ -1,6 +1,6 @@
 //! Periodic tasks: the starts of their runs, and their ends.
 
-use tokio_wheel::schedule::RunOutput;
+use tokio_wheel_util::schedule::RunOutput;
 
 use super::*;
 
@@ -20,7 +20,7 @@ const PACES: [Pace; 2] = [Pace::Rate, Pace::Delay];
 
 /// A periodic task of either kind.
 fn every<C, F>(
-    timer: &Timer,
+    scheduler: &Scheduler,
     pace: Pace,
     initial: Duration,
     period: Duration,
@@ -31,8 +31,8 @@ where
     F: Future<Output: RunOutput> + Send + 'static,
 {
     let task = match pace {
-        Pace::Rate => timer.schedule_at_fixed_rate(initial, period, make),
-        Pace::Delay => timer.schedule_with_fixed_delay(initial, period, make),
+        Pace::Rate => scheduler.schedule_at_fixed_rate(initial, period, make),
+        Pace::Delay => scheduler.schedule_with_fixed_delay(initial, period, make),
     };
     task.unwrap()
 }
@@ -112,7 +112,8 @@ async fn on_a_schedule(program: Program) -> Vec<Run> {
         }
     };
     let (behavior, initial) = (program.behavior, program.initial);
-    let task = built().schedule_at_fixed_rate_with(behavior, initial, program.period, make);
+    let task =
+        Scheduler::new().schedule_at_fixed_rate_with(behavior, initial, program.period, make);
     handle.set(task.unwrap()).unwrap();
     let held_up = tokio::spawn(hold_up(program.hold_ups));
     while !handle.get().unwrap().is_finished() {
@@ -166,7 +167,7 @@ proptest! {
 #[tokio::test(start_paused = true)]
 async fn a_coarse_tick_delays_no_run_that_is_late() {
     let tick = ms(100);
-    let timer = Timer::builder().tick(tick).build().unwrap();
+    let scheduler = with_tick(tick);
     let start = Instant::now();
     let log = Arc::new(Mutex::new(Vec::new()));
     let runs = {
@@ -179,7 +180,9 @@ async fn a_coarse_tick_delays_no_run_that_is_late() {
             }
         }
     };
-    let task = timer.schedule_at_fixed_rate(ms(30), ms(30), runs).unwrap();
+    let task = scheduler
+        .schedule_at_fixed_rate(ms(30), ms(30), runs)
+        .unwrap();
     sleep(secs(10)).await;
     assert!(task.cancel());
     let log = std::mem::take(&mut *log.lock().unwrap());
@@ -219,7 +222,7 @@ async fn a_fixed_delay_counts_from_the_end_of_a_run() {
             }
         }
     };
-    let task = built().schedule_with_fixed_delay(ms(3), ms(10), make);
+    let task = Scheduler::new().schedule_with_fixed_delay(ms(3), ms(10), make);
     assert_eq!(output(task.unwrap()).await, "no more");
     let starts = std::mem::take(&mut *log.lock().unwrap());
     assert_eq!(starts, [3, 13, 24, 41, 301, 311, 331]);
@@ -229,7 +232,7 @@ async fn a_fixed_delay_counts_from_the_end_of_a_run() {
 async fn the_deadline_is_that_of_the_run_at_hand() {
     for (pace, second) in [(Pace::Rate, 30), (Pace::Delay, 34)] {
         let start = Instant::now();
-        let task = every(&built(), pace, ms(10), ms(20), || sleep(ms(4)));
+        let task = every(&Scheduler::new(), pace, ms(10), ms(20), || sleep(ms(4)));
         let deadline = || task.deadline() - start;
         assert_eq!(deadline(), ms(10), "of the first");
         assert!(!task.is_started());
@@ -248,7 +251,7 @@ async fn the_deadline_is_that_of_the_run_at_hand() {
 #[tokio::test(start_paused = true)]
 async fn a_task_ends_when_a_run_says_so() {
     for pace in PACES {
-        let timer = built();
+        let scheduler = Scheduler::new();
         let drops = Count::default();
         let mut left = 3;
         let held = drops.on_drop();
@@ -262,33 +265,32 @@ async fn a_task_ends_when_a_run_says_so() {
                 }
             }
         };
-        let task = every(&timer, pace, Duration::ZERO, ms(10), make);
+        let task = every(&scheduler, pace, Duration::ZERO, ms(10), make);
         sleep(ms(30)).await;
         assert_eq!(drops.get(), 1, "the closure is dropped");
         assert!(task.is_finished() && !task.cancel());
         assert_eq!(output(task).await, "over");
         sleep(ms(30)).await;
-        assert_eq!(timer.metrics().registered(), 3);
     }
 }
 
 /// Schedules a task that counts its runs, each of 4 ms, and the drops of its closure.
-fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<()>, Count, Count) {
+fn counting(scheduler: &Scheduler, pace: Pace) -> (ScheduledTask<()>, Count, Count) {
     let (make, runs, drops) = counted(|| sleep(ms(4)));
-    (every(timer, pace, ms(10), ms(10), make), runs, drops)
+    (every(scheduler, pace, ms(10), ms(10), make), runs, drops)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_is_cancelled_while_it_waits() {
     for pace in PACES {
-        let timer = built();
+        let scheduler = Scheduler::new();
         for (wait, ran) in [(5, 0), (18, 1)] {
-            let (task, runs, drops) = counting(&timer, pace);
+            let (task, runs, drops) = counting(&scheduler, pace);
             sleep(ms(wait)).await;
             assert!(task.cancel());
             assert!(!task.cancel());
             assert_eq!(drops.get(), 1);
-            assert_eq!(timer.metrics().pending(), 0);
+            assert_eq!(scheduler.pending(), 0);
             assert!(task.is_cancelled() && task.is_finished());
             assert_eq!(task.is_started(), ran > 0);
             sleep(ms(50)).await;
@@ -302,8 +304,8 @@ async fn a_task_is_cancelled_while_it_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_task_is_cancelled_while_it_runs() {
     for pace in PACES {
-        let timer = built();
-        let (mut task, runs, drops) = counting(&timer, pace);
+        let scheduler = Scheduler::new();
+        let (mut task, runs, drops) = counting(&scheduler, pace);
         let looks = (runs.clone(), drops.clone());
         let (found, finds) = mpsc::channel();
         let hook = Hook::on_wake(move || found.send((looks.0.get(), looks.1.get())).unwrap());
@@ -317,7 +319,6 @@ async fn a_task_is_cancelled_while_it_runs() {
         assert_eq!((runs.get(), drops.get()), (0, 0));
         sleep(ms(50)).await;
         assert_eq!(finds.try_iter().collect::<Vec<_>>(), [(1, 1)]);
-        assert_eq!(timer.metrics().registered(), 1, "there is no other");
         assert!(task.is_finished() && !task.cancel());
         let error = assert_ready!(poll(&mut task, &waker)).unwrap_err();
         assert!(error.is_cancelled());
@@ -342,7 +343,7 @@ async fn the_result_of_a_cancelled_run_is_dropped() {
                 }
             }
         };
-        let task = built().schedule_at_fixed_rate(ms(10), ms(10), make);
+        let task = Scheduler::new().schedule_at_fixed_rate(ms(10), ms(10), make);
         let mut task = task.unwrap();
         let (found, finds) = mpsc::channel();
         let looks = drops.clone();
@@ -366,7 +367,7 @@ async fn a_task_ends_with_a_panic() {
         (Pace::Delay, 1, false),
         (Pace::Delay, 3, true),
     ] {
-        let timer = built();
+        let scheduler = Scheduler::new();
         let (runs, drops) = (Count::default(), Count::default());
         let make = {
             let (runs, held) = (runs.clone(), drops.on_drop());
@@ -384,11 +385,10 @@ async fn a_task_ends_with_a_panic() {
                 }
             }
         };
-        let task = every(&timer, pace, ms(10), ms(10), make);
+        let task = every(&scheduler, pace, ms(10), ms(10), make);
         sleep(ms(100)).await;
         assert!(task.is_finished() && !task.is_cancelled() && !task.cancel());
         assert_eq!((runs.get(), drops.get()), (panics_at, 1));
-        assert_eq!(timer.metrics().registered(), panics_at as u64);
         let error = result(task).await.unwrap_err();
         let expected = if in_make { "in make" } else { "in a run" };
         assert!(error.to_string().contains(expected), "{error}");
@@ -398,7 +398,7 @@ async fn a_task_ends_with_a_panic() {
 #[tokio::test(start_paused = true)]
 async fn a_period_beyond_all_instants_saturates() {
     for pace in PACES {
-        let timer = built();
+        let scheduler = Scheduler::new();
         let runs = Count::default();
         let make = {
             let runs = runs.clone();
@@ -407,8 +407,14 @@ async fn a_period_beyond_all_instants_saturates() {
                 async {}
             }
         };
-        let once = every(&timer, pace, Duration::ZERO, Duration::MAX, make.clone());
-        let never = every(&timer, pace, Duration::MAX, Duration::MAX, make);
+        let once = every(
+            &scheduler,
+            pace,
+            Duration::ZERO,
+            Duration::MAX,
+            make.clone(),
+        );
+        let never = every(&scheduler, pace, Duration::MAX, Duration::MAX, make);
         let years = secs(30 * 365 * 86_400);
         settle().await;
         tokio::time::advance(years).await;
@@ -422,9 +428,9 @@ async fn a_period_beyond_all_instants_saturates() {
 /// `tokio::spawn` accepts such a body, too. Its output is the type `!`.
 #[tokio::test(start_paused = true)]
 async fn a_body_may_end_in_a_panic() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     for pace in PACES {
-        let task = every(&timer, pace, ms(1), ms(1), || async { panic!("oh") });
+        let task = every(&scheduler, pace, ms(1), ms(1), || async { panic!("oh") });
         let error = task.await.unwrap_err();
         assert_message(&error, &["the task panicked: oh"]);
     }

@@ -15,9 +15,9 @@ async fn a_handle_tells_how_far_its_task_is() {
         }
         told
     };
-    let timer = built();
+    let scheduler = Scheduler::new();
     let deadline = Instant::now() + ms(5);
-    let mut task = timer.schedule_at(deadline, sleep(ms(10))).unwrap();
+    let mut task = scheduler.schedule_at(deadline, sleep(ms(10))).unwrap();
     assert_eq!(told(&task), (false, false, false));
     sleep(ms(6)).await;
     assert_eq!(told(&task), (true, false, false), "it runs");
@@ -28,12 +28,12 @@ async fn a_handle_tells_how_far_its_task_is() {
     assert_eq!(told(&task), (true, true, false), "its result is taken");
     assert_eq!(task.deadline(), deadline);
 
-    let task = timer.schedule(ms(5), sleep(ms(10))).unwrap();
+    let task = scheduler.schedule(ms(5), sleep(ms(10))).unwrap();
     task.cancel();
     assert_eq!(told(&task), (false, true, true));
 
-    let task = timer.schedule(ms(5), sleep(ms(10))).unwrap();
-    drop(timer.shutdown());
+    let task = scheduler.schedule(ms(5), sleep(ms(10))).unwrap();
+    drop(scheduler.shutdown());
     assert_eq!(told(&task), (false, true, false));
     assert!(task.deadline() > Instant::now());
 }
@@ -41,7 +41,7 @@ async fn a_handle_tells_how_far_its_task_is() {
 /// The end wakes the waker of the last poll, once. The wakers of earlier polls have been dropped.
 #[tokio::test(start_paused = true)]
 async fn the_last_waker_counts() {
-    let mut task = built().schedule(ms(5), async { 7 }).unwrap();
+    let mut task = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
     let wakers = [Wakes::new(), Wakes::new(), Wakes::new()];
     for (wakes, waker) in &wakers {
         assert_pending!(poll(&mut task, waker));
@@ -63,7 +63,7 @@ async fn the_last_waker_counts() {
 /// The run and the closure of a periodic task are dropped before the handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_finds_nothing_left_of_a_run() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     for panics in [false, true] {
         let drops = Count::default();
         let looks = || {
@@ -82,7 +82,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
             let _held = held;
             end();
         };
-        let mut once = timer.schedule(ms(5), once).unwrap();
+        let mut once = scheduler.schedule(ms(5), once).unwrap();
         let (waker, finds) = looks();
         assert_pending!(poll(&mut once, &waker));
         sleep(ms(10)).await;
@@ -96,7 +96,9 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
                 ControlFlow::Break(())
             }
         };
-        let mut periodic = timer.schedule_at_fixed_rate(ms(5), ms(5), make).unwrap();
+        let mut periodic = scheduler
+            .schedule_at_fixed_rate(ms(5), ms(5), make)
+            .unwrap();
         let (waker, finds) = looks();
         assert_pending!(poll(&mut periodic, &waker));
         sleep(ms(10)).await;
@@ -106,7 +108,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_poll_after_the_result_panics_in_the_callers_frame() {
-    let mut task = built().schedule(ms(1), async {}).unwrap();
+    let mut task = Scheduler::new().schedule(ms(1), async {}).unwrap();
     (&mut task).await.unwrap();
     let (_, waker) = Wakes::new();
     let mut cx = Context::from_waker(&waker);
@@ -118,9 +120,9 @@ async fn a_poll_after_the_result_panics_in_the_callers_frame() {
 
 #[tokio::test(start_paused = true)]
 async fn ready_handles_in_a_loop_let_others_run() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     let tasks: Vec<_> = (0..10_000)
-        .map(|_| timer.schedule(ms(1), async {}).unwrap())
+        .map(|_| scheduler.schedule(ms(1), async {}).unwrap())
         .collect();
     sleep(ms(2)).await;
     let others = tokio::spawn(async {});

@@ -1,12 +1,12 @@
-//! Scheduled tasks, the limit on them, and the shutdown of their timer.
+//! Scheduled tasks, the limit on them, and the shutdown of their scheduler.
 
-#![cfg(feature = "test-util")]
+#![cfg(feature = "schedule")]
 
-#[path = "../support/mod.rs"]
+#[path = "../../../tests/support/mod.rs"]
 mod support;
 
 use std::{
-    future::{Future, pending, poll_fn},
+    future::{Future, pending},
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
@@ -27,18 +27,13 @@ use support::{
 };
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
 use tokio_test::{assert_pending, assert_ready, task};
-use tokio_wheel::{
-    Duration, Instant, MissedTickBehavior, Timer, advance,
-    error::{ScheduleError, TaskError},
-    schedule::{ScheduledTask, Unstarted},
-    timeout,
-};
+use tokio_wheel::{Duration, Instant, MissedTickBehavior, Timer};
+use tokio_wheel_util::schedule::{ScheduleError, ScheduledTask, Scheduler, TaskError, Unstarted};
 
 mod accounting;
 mod awaiting;
 mod cancel;
 mod cancel_handle;
-mod default_timer;
 mod errors;
 mod hostile_tasks;
 mod limit;
@@ -47,20 +42,23 @@ mod periodic;
 mod reentrancy;
 mod runtime_end;
 mod shutdown;
+mod traits;
 
-/// Builds a timer on the current runtime.
-fn built() -> Timer {
-    Timer::builder().build().unwrap()
+/// Builds a scheduler that accepts at most `max` waiting tasks.
+fn limited(max: usize) -> Scheduler {
+    Scheduler::builder().max_pending(max).build()
 }
 
-/// Builds a timer that schedules at most `max` tasks.
-fn limited(max: usize) -> Timer {
-    Timer::builder().max_pending(max).build().unwrap()
+/// Builds a scheduler on a timer of its own, with this tick.
+fn with_tick(tick: Duration) -> Scheduler {
+    let timer = Timer::builder().tick(tick).build().unwrap();
+    Scheduler::builder().timer(&timer).build()
 }
 
-/// Returns the number of tasks of the current runtime that have not ended.
+/// Returns the number of tasks of the current runtime that have not ended, except the driver of the default timer.
 fn alive() -> usize {
-    Handle::current().metrics().num_alive_tasks()
+    drop(Timer::current());
+    Handle::current().metrics().num_alive_tasks() - 1
 }
 
 /// Returns the result of a task that must end. A paused clock finds a lost task at once.

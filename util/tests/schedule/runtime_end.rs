@@ -1,4 +1,4 @@
-//! The end of a runtime, and the end of a timer without handles.
+//! The end of a runtime, and the end of a scheduler without handles.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn runtimes() -> [tokio::runtime::Runtime; 2] {
 fn tasks_are_dropped_with_the_runtime() {
     for runtime in runtimes() {
         does_not_hang(move || {
-            let timer = runtime.block_on(async { built() });
+            let scheduler = runtime.block_on(async { Scheduler::new() });
             let (started, mut start) = tokio::sync::mpsc::unbounded_channel();
             let drops = Count::default();
             let (wakes, waker) = Wakes::new();
@@ -28,14 +28,16 @@ fn tasks_are_dropped_with_the_runtime() {
                         pending::<()>().await;
                         drop(held);
                     };
-                    timer.schedule(delay, run).unwrap()
+                    scheduler.schedule(delay, run).unwrap()
                 } else {
                     let make = move || {
                         started.send(()).unwrap();
                         let _closure_holds = &held;
                         pending::<ControlFlow<()>>()
                     };
-                    timer.schedule_at_fixed_rate(delay, secs(1), make).unwrap()
+                    scheduler
+                        .schedule_at_fixed_rate(delay, secs(1), make)
+                        .unwrap()
                 };
                 assert_pending!(poll(&mut task, &waker));
                 tasks.push(task);
@@ -54,7 +56,7 @@ fn tasks_are_dropped_with_the_runtime() {
                 let error = tokio_test::block_on(task).unwrap_err();
                 assert!(error.is_shutdown(), "{error}");
             }
-            assert_eq!(timer.metrics().pending(), 0);
+            assert_eq!(scheduler.pending(), 0);
         });
     }
 }
@@ -64,7 +66,7 @@ fn tasks_are_dropped_with_the_runtime() {
 fn a_run_that_is_under_way_at_the_end_finds_one() {
     does_not_hang(|| {
         let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { built() });
+        let scheduler = runtime.block_on(async { Scheduler::new() });
         let (started, start) = mpsc::channel();
         let (goes_on, go_on) = mpsc::channel::<()>();
         let drops = Count::default();
@@ -76,7 +78,7 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
             let _ = go_on.recv();
             async {}
         };
-        let task = timer.schedule_at_fixed_rate(Duration::ZERO, ms(1), make);
+        let task = scheduler.schedule_at_fixed_rate(Duration::ZERO, ms(1), make);
         let task = task.unwrap();
         start.recv().unwrap();
         runtime.shutdown_background();
@@ -84,7 +86,7 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
         let error = tokio_test::block_on(task).unwrap_err();
         assert!(error.is_shutdown(), "{error}");
         wait_until(|| drops.get() > 0);
-        assert!(timer.is_shutdown());
+        assert!(scheduler.is_shutdown());
     });
 }
 
@@ -92,28 +94,31 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
 async fn tasks_keep_a_timer_without_handles_going() {
     let before = alive();
     let start = Instant::now();
-    let timer = built();
-    let task = timer.schedule(ms(5), async move { start.elapsed() });
+    let scheduler = Scheduler::new();
+    let task = scheduler.schedule(ms(5), async move { start.elapsed() });
     let (task, ran) = (task.unwrap(), Count::default());
     let detached = ran.clone();
-    drop(timer.schedule(ms(9), async move { detached.add() }));
-    drop(timer);
+    drop(scheduler.schedule(ms(9), async move { detached.add() }));
+    drop(scheduler);
     assert_eq!(output(task).await, ms(5));
     assert_eq!((alive(), ran.get()), (before + 1, 0));
     sleep(ms(9)).await;
     assert_eq!((alive(), ran.get()), (before, 1), "the driver has ended");
 }
 
-/// The handle of a task that has ended keeps the result, but no timer.
+/// The handle of a task that has ended keeps the result, but no scheduler.
 #[tokio::test(start_paused = true)]
 async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
     let before = alive();
-    let once = built().schedule(ms(5), async { 7 }).unwrap();
-    let panics = built().schedule(ms(5), async { quiet_panic() }).unwrap();
-    let periodic = built().schedule_at_fixed_rate(ms(5), ms(5), || async { ControlFlow::Break(7) });
-    let in_its_run = built().schedule_with_fixed_delay(ms(5), ms(5), || sleep(ms(3)));
+    let once = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
+    let panics = Scheduler::new()
+        .schedule(ms(5), async { quiet_panic() })
+        .unwrap();
+    let periodic =
+        Scheduler::new().schedule_at_fixed_rate(ms(5), ms(5), || async { ControlFlow::Break(7) });
+    let in_its_run = Scheduler::new().schedule_with_fixed_delay(ms(5), ms(5), || sleep(ms(3)));
     let (periodic, in_its_run) = (periodic.unwrap(), in_its_run.unwrap());
-    let waits = built().schedule(ms(9), async { 7 }).unwrap();
+    let waits = Scheduler::new().schedule(ms(9), async { 7 }).unwrap();
     settle().await;
     assert_eq!(alive(), before + 5, "the drivers");
     sleep(ms(6)).await;
@@ -130,58 +135,27 @@ async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
     assert!(result(waits).await.unwrap_err().is_cancelled());
 }
 
-/// A handle returns the result after the timer and the runtime have been dropped.
+/// A handle returns the result after the scheduler and the runtime have been dropped.
 #[test]
 fn a_result_outlives_the_runtime() {
     let runtime = paused();
     let entered = runtime.enter();
-    let task = built().schedule(ms(1), async { 7 }).unwrap();
+    let task = Scheduler::new().schedule(ms(1), async { 7 }).unwrap();
     drop(entered);
     runtime.block_on(async { sleep(ms(2)).await });
     drop(runtime);
     assert_eq!(tokio_test::block_on(task).unwrap(), 7);
 }
 
-/// A value whose drop waits for a thread.
-struct Joins(Option<thread::JoinHandle<()>>);
-
-impl Drop for Joins {
-    fn drop(&mut self) {
-        // The thread panics, because its timer has shut down.
-        let _ = self.0.take().unwrap().join();
-    }
-}
-
-/// The end of the runtime drops tasks after it has woken all sleeps. So a drop may wait for such a sleep.
-#[test]
-fn what_a_task_held_may_wait_for_a_sleep_of_the_same_timer() {
-    const EACH: usize = 8;
-    for runtime in runtimes() {
-        does_not_hang(move || {
-            let build = async { Timer::builder().shards(4).build().unwrap() };
-            let timer = runtime.block_on(build);
-            for _ in 0..EACH {
-                let sleep = timer.sleep(secs(3_600));
-                let waits = Joins(Some(thread::spawn(|| tokio_test::block_on(sleep))));
-                let task = timer.schedule(secs(60), async move { drop(waits) });
-                drop(task.unwrap());
-            }
-            wait_until(|| timer.metrics().pending() == 2 * EACH as u64);
-            drop(runtime);
-            assert_eq!(timer.metrics().pending(), 0);
-        });
-    }
-}
-
 /// The handle shows the end after the task has dropped everything that it held.
 #[test]
 fn what_a_task_held_is_gone_when_its_end_is_known() {
     for runtime in runtimes() {
-        let timer = runtime.block_on(async { built() });
+        let scheduler = runtime.block_on(async { Scheduler::new() });
         let drops = Count::default();
         let held = drops.on_drop();
         let run = async move { drop(held) };
-        let mut task = timer.schedule(secs(60), run).unwrap();
+        let mut task = scheduler.schedule(secs(60), run).unwrap();
         let (wakes, after) = (Count::default(), Count::default());
         let on_wake = {
             let (wakes, after, drops) = (wakes.clone(), after.clone(), drops.clone());

@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration}
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{driver::clock, futures::next_tick};
+use crate::limit::saturating_add;
 
 /// The work of a scheduled task while the task waits.
 pub(super) trait Work: Send + Sized + 'static {
@@ -101,11 +101,34 @@ where
             // The future of this run has been dropped above. The drop may take long, and a fixed delay begins
             // only after it.
             let next = match self.pace {
-                Pace::FixedRate(behavior) => next_tick(due, started, self.period, behavior),
-                Pace::FixedDelay => clock::after(self.period),
+                Pace::FixedRate(behavior) => next_deadline(due, started, self.period, behavior),
+                Pace::FixedDelay => saturating_add(Instant::now(), self.period),
             };
             After::Again(self, next)
         }
+    }
+}
+
+/// A run that starts more than this time after its deadline is late, as a tick of tokio's interval is.
+const TOLERANCE: Duration = Duration::from_millis(5);
+
+/// Returns the deadline of the run that follows a run with the deadline `due`, which started at `started`.
+fn next_deadline(
+    due: Instant,
+    started: Instant,
+    period: Duration,
+    behavior: MissedTickBehavior,
+) -> Instant {
+    let lateness = started.saturating_duration_since(due);
+    match behavior {
+        _ if lateness <= TOLERANCE => saturating_add(due, period),
+        MissedTickBehavior::Delay => saturating_add(started, period),
+        MissedTickBehavior::Skip => {
+            let missed = lateness.as_nanos() / period.as_nanos();
+            let past = Duration::from_nanos((missed * period.as_nanos()) as u64);
+            saturating_add(due + past, period)
+        }
+        _ => saturating_add(due, period),
     }
 }
 
@@ -113,7 +136,7 @@ where
 ///
 /// | value that a run returns | effect on the task |
 /// |---|---|
-/// | `()` | The task runs again. It ends when it is canceled, when it panics or when its timer shuts down. |
+/// | `()` | The task runs again. It ends when it is canceled, when it panics or when its scheduler shuts down. |
 /// | `!`, because the run panics or never ends | The run never returns. |
 /// | [`ControlFlow::Continue`] | The task runs again. |
 /// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |

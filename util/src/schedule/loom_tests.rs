@@ -1,8 +1,9 @@
-//! Loom models of the races of a scheduled task. The handle, the driver, a run and a shutdown race each
-//! other.
+//! Loom models of the races of a scheduled task. The handle, the driver, a run, a shutdown and the end of the runtime
+//! race each other.
 //!
-//! `.ci/loom` runs the models: see `crate::driver::loom_tests`. The first thread of a model acts as the
-//! driver and as the runtime, like in `timer::loom_tests`. Other threads use the handle or the timer.
+//! The wheels have 2 levels of 4 slots. `.ci/loom` runs the models. A model runs the crate's own code. Loom replaces only
+//! the locks and atomics (see [`sync`](crate::ground::sync)). The first thread of a model acts as the driver and as the
+//! runtime, and moves the time by hand. Other threads use the scheduler and the handles.
 
 use std::{
     future::{Future, ready},
@@ -14,22 +15,113 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
+use bounded_wheel::{NEVER, Tick};
 use loom::thread;
-use tokio::time::Instant;
+use tokio::{
+    runtime::{self, Runtime},
+    task::yield_now,
+    time::Instant,
+};
+use tokio_wheel::{Duration, Timer};
 
 use super::{
-    ScheduledTask,
+    ScheduledTask, Scheduler,
+    driver::Driver,
     entry::{Entry, Task},
+    error::TaskError,
+    shard::{Common, Shard},
     work::Once,
 };
-use crate::{
-    driver::loom_tests::Wakes,
-    error::TaskError,
-    timer::{
-        Timer,
-        loom_tests::{Harness, TICK, model},
-    },
-};
+use crate::ground::tick_sleep::TickSleep;
+
+/// The tick of the models. The tick is so long that the real duration of a model does not matter.
+const TICK: Duration = Duration::from_secs(3_600);
+
+/// A waker that counts its wakes.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl Wakes {
+    fn new() -> (Arc<Self>, Waker) {
+        let wakes = Arc::new(Self::default());
+        (wakes.clone(), wakes.into())
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+/// A scheduler with two shards and room for two tasks, its driver and its runtime.
+struct Harness {
+    scheduler: Scheduler,
+    common: Arc<Common>,
+    driver: Driver,
+    /// The wakes of the driver.
+    wakes: Arc<Wakes>,
+    waker: Waker,
+    runtime: Runtime,
+}
+
+impl Harness {
+    fn new(runtime: Runtime) -> Self {
+        let timer = Timer::builder().tick(TICK).build().unwrap();
+        let sleep = TickSleep::of(Some(&timer));
+        let common = Common::new(sleep.clock, Some(2));
+        let shards: Arc<[_]> = [(); 2].map(|()| Shard::new(common.clone())).into();
+        let driver = Driver::new(&shards, common.clone(), sleep);
+        let (wakes, waker) = Wakes::new();
+        Self {
+            scheduler: Scheduler { shards },
+            common,
+            driver,
+            wakes,
+            waker,
+            runtime,
+        }
+    }
+
+    fn at(&self, tick: Tick) -> Instant {
+        self.common.clock.saturating_instant(tick)
+    }
+
+    /// Takes a turn of the driver at a tick. Returns the tick for which the driver then waits.
+    fn run_to(&mut self, tick: Tick) -> Tick {
+        self.common.begin_turn();
+        while self.driver.fire(tick, &mut 1).is_break() {}
+        self.arm()
+    }
+
+    fn arm(&self) -> Tick {
+        let look = || self.driver.look().unwrap_or(NEVER);
+        self.common.arm(&self.waker, look)
+    }
+
+    /// Runs the tasks that the driver has spawned. These tasks must end within two turns of the runtime.
+    fn run_tasks(&self) {
+        self.runtime.block_on(async {
+            yield_now().await;
+            yield_now().await;
+        });
+    }
+}
+
+/// Runs a model in a runtime of its own.
+fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
+    loom::model(move || {
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        let handle = runtime.handle().clone();
+        let _entered = handle.enter();
+        model(Harness::new(runtime));
+    });
+}
 
 /// Counts the runs of a task. Also shows whether the task has dropped its values.
 #[derive(Clone, Default)]
@@ -51,22 +143,22 @@ impl Witness {
 }
 
 /// Schedules a task that runs once. The output of the task is 7.
-fn schedule(timer: &Timer, deadline: Instant) -> (ScheduledTask<u8>, Witness) {
+fn schedule(scheduler: &Scheduler, deadline: Instant) -> (ScheduledTask<u8>, Witness) {
     let witness = Witness::default();
     let held = witness.clone();
     let future = async move {
         held.run();
         7
     };
-    (timer.schedule_at(deadline, future).unwrap(), witness)
+    (scheduler.schedule_at(deadline, future).unwrap(), witness)
 }
 
 /// Schedules a task that runs at ticks 2, 3 and so on.
-fn schedule_periodic(timer: &Timer) -> (ScheduledTask<()>, Witness) {
+fn schedule_periodic(scheduler: &Scheduler) -> (ScheduledTask<()>, Witness) {
     let witness = Witness::default();
     let held = witness.clone();
     let make = move || ready(held.run());
-    let task = timer.schedule_at_fixed_rate(TICK, TICK, make);
+    let task = scheduler.schedule_at_fixed_rate(2 * TICK, TICK, make);
     (task.unwrap(), witness)
 }
 
@@ -82,17 +174,22 @@ fn result<T>(task: &mut ScheduledTask<T>) -> Result<T, TaskError> {
     }
 }
 
-/// Returns whether the timer has no pending entry. The metrics and the limit must both show this.
+/// Returns whether no task is waiting. The wheels and the limit must both show this.
 fn is_empty(harness: &Harness) -> bool {
-    let is_accepted = |_| harness.timer.schedule_at(harness.at(9), ready(())).is_ok();
-    harness.timer.metrics().pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
+    let is_accepted = |_| {
+        harness
+            .scheduler
+            .schedule_at(harness.at(9), ready(()))
+            .is_ok()
+    };
+    harness.scheduler.pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
 }
 
-/// Exactly once: a task either runs or is canceled. Then the task is dropped, and the timer keeps no entry.
+/// Exactly once: a task either runs or is canceled. Then the task is dropped, and the scheduler keeps no entry.
 #[test]
 fn cancel_races_fire() {
     model(|mut harness| {
-        let (task, witness) = schedule(&harness.timer, harness.at(2));
+        let (task, witness) = schedule(&harness.scheduler, harness.at(2));
         let canceller = thread::spawn(move || (task.cancel(), task));
         harness.run_to(2);
         harness.run_tasks();
@@ -112,7 +209,7 @@ fn cancel_races_fire() {
 #[test]
 fn awaiting_races_the_end() {
     model(|mut harness| {
-        let (mut task, witness) = schedule(&harness.timer, harness.at(2));
+        let (mut task, witness) = schedule(&harness.scheduler, harness.at(2));
         let (_, old) = Wakes::new();
         assert!(poll(&mut task, &old).is_pending());
         let awaiter = {
@@ -178,14 +275,10 @@ fn handle_drop_races_the_end() {
             7
         });
         let deadline = harness.at(2);
-        let entry = Entry::schedule(
-            harness.timer.registrar().clone(),
-            Instant::now(),
-            deadline,
-            work,
-        );
+        let shard = harness.scheduler.shards[0].clone();
+        let entry = Entry::schedule(shard, Instant::now(), deadline, work);
         let Ok(entry) = entry else {
-            panic!("the timer refused the task");
+            panic!("the scheduler refused the task");
         };
         let known = Arc::new(OnceLock::new());
         let wakes = Arc::new(AtomicUsize::new(0));
@@ -217,7 +310,9 @@ fn handle_drop_beside_a_cancel_handle_races_the_end() {
         let returned = Witness::default();
         let output = returned.clone();
         let future = async move { output };
-        let task = (harness.timer).schedule_at(harness.at(2), future).unwrap();
+        let task = (harness.scheduler)
+            .schedule_at(harness.at(2), future)
+            .unwrap();
         let handle = task.cancel_handle();
         let dropper = thread::spawn(move || drop(task));
         harness.run_to(2);
@@ -233,7 +328,7 @@ fn handle_drop_beside_a_cancel_handle_races_the_end() {
 #[test]
 fn cancel_races_the_next_run() {
     model(|mut harness| {
-        let (task, witness) = schedule_periodic(&harness.timer);
+        let (task, witness) = schedule_periodic(&harness.scheduler);
         let canceller = thread::spawn(move || {
             assert!(task.cancel());
             task
@@ -253,16 +348,16 @@ fn cancel_races_the_next_run() {
     });
 }
 
-/// Runtime end: a periodic task registers for its next run while another thread shuts its timer down. Either
+/// Runtime end: a periodic task registers for its next run while another thread shuts its scheduler down. Either
 /// the shutdown returns the task, or the task ends. In both cases the waker of the handle is woken.
 #[test]
 fn shutdown_races_the_next_run() {
     model(|mut harness| {
-        let (mut task, witness) = schedule_periodic(&harness.timer);
+        let (mut task, witness) = schedule_periodic(&harness.scheduler);
         let (wakes, waker) = Wakes::new();
         assert!(poll(&mut task, &waker).is_pending());
-        let timer = harness.timer.clone();
-        let shutdown = thread::spawn(move || timer.shutdown());
+        let scheduler = harness.scheduler.clone();
+        let shutdown = thread::spawn(move || scheduler.shutdown());
         harness.run_to(2);
         harness.run_tasks();
         let left = shutdown.join().unwrap();
@@ -279,15 +374,15 @@ fn shutdown_races_the_next_run() {
 #[test]
 fn shutdown_races_fire_and_schedule() {
     model(|mut harness| {
-        let (task, witness) = schedule(&harness.timer, harness.at(2));
-        let timer = harness.timer.clone();
-        let shutdown = thread::spawn(move || timer.shutdown());
-        let (timer, deadline) = (harness.timer.clone(), harness.at(2));
-        let scheduler = thread::spawn(move || timer.schedule_at(deadline, ready(7)));
+        let (task, witness) = schedule(&harness.scheduler, harness.at(2));
+        let scheduler = harness.scheduler.clone();
+        let shutdown = thread::spawn(move || scheduler.shutdown());
+        let (scheduler, deadline) = (harness.scheduler.clone(), harness.at(2));
+        let scheduling = thread::spawn(move || scheduler.schedule_at(deadline, ready(7)));
         harness.run_to(2);
         harness.run_tasks();
         let left = shutdown.join().unwrap();
-        let scheduled = scheduler.join().unwrap();
+        let scheduled = scheduling.join().unwrap();
         let refused = usize::from(scheduled.is_err());
         let (mut ran, mut given_back) = (0, 0);
         for mut task in [task].into_iter().chain(scheduled) {
@@ -313,11 +408,11 @@ fn shutdown_races_fire_and_schedule() {
 #[test]
 fn cancel_races_shutdown() {
     model(|harness| {
-        let (mut task, witness) = schedule(&harness.timer, harness.at(2));
+        let (mut task, witness) = schedule(&harness.scheduler, harness.at(2));
         let (wakes, waker) = Wakes::new();
         assert!(poll(&mut task, &waker).is_pending());
-        let timer = harness.timer.clone();
-        let shutdown = thread::spawn(move || timer.shutdown());
+        let scheduler = harness.scheduler.clone();
+        let shutdown = thread::spawn(move || scheduler.shutdown());
         let cancelled = task.cancel();
         let left = shutdown.join().unwrap();
         assert_eq!(left.len(), usize::from(!cancelled));
@@ -335,17 +430,92 @@ fn cancel_races_shutdown() {
 #[test]
 fn schedule_races_fire() {
     model(|mut harness| {
-        let (timer, deadline) = (harness.timer.clone(), harness.at(0));
-        // The driver's task takes a turn, whether or not the scheduling thread has set the alarm.
-        harness.notify();
-        let scheduler = thread::spawn(move || schedule(&timer, deadline));
+        let (scheduler, deadline) = (harness.scheduler.clone(), harness.at(0));
+        let scheduling = thread::spawn(move || schedule(&scheduler, deadline));
         harness.run_to(0);
         harness.run_tasks();
-        let (mut task, witness) = scheduler.join().unwrap();
+        let (mut task, witness) = scheduling.join().unwrap();
         harness.run_to(0);
         harness.run_tasks();
         assert_eq!(witness.runs(), 1);
         assert_eq!(result(&mut task).unwrap(), 7);
         assert!(is_empty(&harness));
+    });
+}
+
+/// Never lost: a task is scheduled while the driver looks for the next task. Either the driver sees the task, or it is
+/// woken.
+#[test]
+fn schedule_races_arm() {
+    model(|mut harness| {
+        let (_far, _) = schedule(&harness.scheduler, harness.at(9));
+        harness.run_to(0);
+        let (scheduler, deadline) = (harness.scheduler.clone(), harness.at(3));
+        let scheduling = thread::spawn(move || schedule(&scheduler, deadline));
+        let next = harness.run_to(1);
+        let (_task, _) = scheduling.join().unwrap();
+        assert!(next <= 3 || harness.wakes.count() > 0);
+        assert!(harness.run_to(2) <= 3);
+    });
+}
+
+/// Runtime end: the last handle is dropped while the driver looks for the next task. Either the driver sees that no
+/// shard is left, or it is woken.
+#[test]
+fn last_handle_races_look() {
+    model(|harness| {
+        let Harness {
+            scheduler,
+            common,
+            driver,
+            wakes,
+            waker,
+            ..
+        } = harness;
+        let dropping = thread::spawn(move || drop(scheduler));
+        let mut is_left = true;
+        common.begin_turn();
+        let next = common.arm(&waker, || {
+            let next = driver.look();
+            is_left = next.is_some();
+            next.unwrap_or(NEVER)
+        });
+        dropping.join().unwrap();
+        assert!(!is_left || next == 0 || wakes.count() > 0);
+    });
+}
+
+/// Runtime end: a task is scheduled while the driver is dropped. The task ends or is refused, and drops its values.
+#[test]
+fn runtime_end_races_schedule() {
+    model(|harness| {
+        let (scheduler, deadline) = (harness.scheduler.clone(), harness.at(2));
+        let witness = Witness::default();
+        let held = witness.clone();
+        let scheduling = thread::spawn(move || {
+            scheduler
+                .schedule_at(deadline, async move { held.run() })
+                .ok()
+        });
+        drop(harness.driver);
+        if let Some(mut task) = scheduling.join().unwrap() {
+            assert!(result(&mut task).unwrap_err().is_shutdown());
+        }
+        assert!(witness.is_alone() && witness.runs() == 0);
+        assert_eq!(harness.scheduler.pending(), 0);
+    });
+}
+
+/// The limit is exact: two threads race for the last place, and only one of them gets it.
+#[test]
+fn tasks_race_at_the_limit() {
+    model(|harness| {
+        let (_first, _) = schedule(&harness.scheduler, harness.at(2));
+        let (scheduler, deadline) = (harness.scheduler.clone(), harness.at(3));
+        let scheduling = thread::spawn(move || scheduler.schedule_at(deadline, ready(7)));
+        let mine = harness.scheduler.schedule_at(deadline, ready(7));
+        let others = scheduling.join().unwrap();
+        assert!(mine.is_ok() != others.is_ok());
+        assert_eq!(harness.scheduler.pending(), 2);
     });
 }

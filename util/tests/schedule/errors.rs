@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use tokio_wheel::error::BuildError;
-
 use super::*;
 use crate::support::panics::assert_panics;
 
@@ -19,38 +17,40 @@ fn cause(error: &TaskError) -> [bool; 3] {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
-    let timer = limited(3);
-    let _tasks = [(); 3].map(|()| timer.schedule(secs(1), async {}).unwrap());
-    let refused = timer.schedule(secs(1), async { 7 }).unwrap_err();
+    let scheduler = limited(3);
+    let _tasks = [(); 3].map(|()| scheduler.schedule(secs(1), async {}).unwrap());
+    let refused = scheduler.schedule(secs(1), async { 7 }).unwrap_err();
     assert_eq!(reason(&refused), [true, false]);
-    assert_message(&refused, &["limit of pending entries is reached: 3"]);
+    assert_message(&refused, &["3 tasks are waiting", "max_pending"]);
     assert!(format!("{refused:?}").contains("limit: Some(3)"));
     assert_eq!(refused.into_inner().await, 7);
 
-    let timer = limited(1);
-    let _task = timer.schedule(secs(1), async {}).unwrap();
-    let refused = timer.schedule(secs(1), async {}).unwrap_err();
-    assert_message(&refused, &["limit of pending entries is reached: 1"]);
+    let scheduler = limited(1);
+    let _task = scheduler.schedule(secs(1), async {}).unwrap();
+    let refused = scheduler.schedule(secs(1), async {}).unwrap_err();
+    assert_message(&refused, &["1 tasks are waiting"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_after_the_shutdown_carries_the_future_back() {
     // A shutdown comes before the limit.
-    for timer in [built(), limited(1)] {
-        drop(timer.shutdown());
-        let refused = timer.schedule(secs(1), async { 7 }).unwrap_err();
+    for scheduler in [Scheduler::new(), limited(1)] {
+        drop(scheduler.shutdown());
+        let refused = scheduler.schedule(secs(1), async { 7 }).unwrap_err();
         assert_eq!(reason(&refused), [false, true]);
         assert_message(&refused, &["has shut down"]);
         assert_eq!(refused.into_inner().await, 7);
 
-        let refused = timer.schedule_at(Instant::now(), async { 8 }).unwrap_err();
+        let refused = scheduler
+            .schedule_at(Instant::now(), async { 8 })
+            .unwrap_err();
         assert_eq!(refused.into_inner().await, 8);
 
-        let refused = timer.schedule_at_fixed_rate(secs(1), secs(1), || async {});
+        let refused = scheduler.schedule_at_fixed_rate(secs(1), secs(1), || async {});
         let refused = refused.unwrap_err();
         assert_eq!(reason(&refused), [false, true]);
         (refused.into_inner())().await;
-        let refused = timer.schedule_with_fixed_delay(secs(1), secs(1), || async {});
+        let refused = scheduler.schedule_with_fixed_delay(secs(1), secs(1), || async {});
         (refused.unwrap_err().into_inner())().await;
     }
 }
@@ -58,48 +58,48 @@ async fn a_refusal_after_the_shutdown_carries_the_future_back() {
 #[test]
 fn a_period_of_zero_panics_in_the_callers_frame() {
     paused().block_on(async {
-        let timer = limited(1);
+        let scheduler = limited(1);
         let skip = MissedTickBehavior::Skip;
         let (second, zero) = (secs(1), Duration::ZERO);
         let run = || async {};
         let period = "`period` must be non-zero";
         let delay = "`delay` must be non-zero";
         assert_panics(
-            || timer.schedule_at_fixed_rate(second, zero, run),
+            || scheduler.schedule_at_fixed_rate(second, zero, run),
             &[period],
         );
         assert_panics(
-            || timer.schedule_at_fixed_rate_with(skip, second, zero, run),
+            || scheduler.schedule_at_fixed_rate_with(skip, second, zero, run),
             &[period],
         );
         assert_panics(
-            || timer.schedule_with_fixed_delay(second, zero, run),
+            || scheduler.schedule_with_fixed_delay(second, zero, run),
             &[delay],
         );
-        assert_eq!(timer.metrics().registered(), 0);
         assert!(
-            timer.schedule(second, async {}).is_ok(),
+            scheduler.schedule(second, async {}).is_ok(),
             "the limit has room"
         );
     });
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_limit_of_zero_is_refused() {
-    for built in [
-        Timer::builder().max_pending(0).build(),
-        Timer::builder().max_pending(0).install(),
-    ] {
-        let error = built.unwrap_err();
-        assert!(matches!(error, BuildError::ZeroMaxPending));
-        assert_message(&error, &["at least 1, got 0"]);
-    }
+#[test]
+fn a_limit_of_zero_panics_in_the_callers_frame() {
+    assert_panics(
+        || Scheduler::builder().max_pending(0),
+        &["max_pending must be at least 1, got 0"],
+    );
+}
+
+#[test]
+fn a_scheduler_outside_a_runtime_panics_in_the_callers_frame() {
+    assert_panics(|| Scheduler::new(), &["outside of a tokio runtime"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_end_without_output_tells_why() {
-    let timer = built();
-    let task = timer.schedule(secs(1), async {}).unwrap();
+    let scheduler = Scheduler::new();
+    let task = scheduler.schedule(secs(1), async {}).unwrap();
     task.cancel();
     let error = result(task).await.unwrap_err();
     assert_eq!(cause(&error), [true, false, false]);
@@ -112,7 +112,7 @@ async fn an_end_without_output_tells_why() {
     );
 
     let panics = |run: fn()| {
-        let task = timer.schedule(ms(1), async move { run() });
+        let task = scheduler.schedule(ms(1), async move { run() });
         result(task.unwrap())
     };
     let error = panics(|| panic!("of {}", std::hint::black_box(7)));
@@ -129,11 +129,11 @@ async fn an_end_without_output_tells_why() {
     assert_eq!(error.to_string(), "the task panicked");
     assert_eq!(error.into_panic().downcast_ref(), Some(&7));
 
-    let task = timer.schedule(secs(1), async {}).unwrap();
-    drop(timer.shutdown());
+    let task = scheduler.schedule(secs(1), async {}).unwrap();
+    drop(scheduler.shutdown());
     let error = result(task).await.unwrap_err();
     assert_eq!(cause(&error), [false, true, false]);
-    assert_message(&error, &["the timer shut down before the task ended"]);
+    assert_message(&error, &["the scheduler shut down before the task ended"]);
 }
 
 /// A formatter may display the error again, because no lock is held while it writes.
@@ -145,7 +145,9 @@ async fn an_error_may_be_displayed_while_it_is_displayed() {
             write!(self.1, "{part}{}", self.0)
         }
     }
-    let task = built().schedule(ms(1), async { panic!("oh") }).unwrap();
+    let task = Scheduler::new()
+        .schedule(ms(1), async { panic!("oh") })
+        .unwrap();
     let error = result(task).await.unwrap_err();
     let written = does_not_hang(move || {
         let mut twice = Twice(&error, String::new());

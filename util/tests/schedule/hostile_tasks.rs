@@ -28,29 +28,32 @@ impl Drop for BombFuture {
 /// Schedules a hundred tasks for the same time, of which ten are hostile. Asserts that the other tasks
 /// run, and that the driver continues.
 fn the_others_run<T: Send + 'static>(
-    hostile: impl Fn(&Timer, Duration) -> ScheduledTask<T> + Send + 'static,
+    hostile: impl Fn(&Scheduler, Duration) -> ScheduledTask<T> + Send + 'static,
     and_then: impl Fn(ScheduledTask<T>) + Send + 'static,
 ) {
     does_not_hang(move || {
         paused().block_on(async {
-            let timer = limited(200);
+            let scheduler = limited(200);
             let runs = Count::default();
             let mut hostiles = Vec::new();
             for n in 0..100 {
                 if n % 10 == 0 {
-                    hostiles.push(hostile(&timer, ms(5)));
+                    hostiles.push(hostile(&scheduler, ms(5)));
                 } else {
                     let runs = runs.clone();
                     let run = async move { runs.add() };
-                    drop(timer.schedule(ms(5), run).unwrap());
+                    drop(scheduler.schedule(ms(5), run).unwrap());
                 }
             }
             sleep(ms(50)).await;
             assert_eq!(runs.get(), 90);
             hostiles.into_iter().for_each(&and_then);
-            assert_eq!(limit::room(&timer), 200);
-            assert_eq!(output(timer.schedule(ms(5), async { 7 }).unwrap()).await, 7);
-            assert!(!timer.is_shutdown());
+            assert_eq!(limit::room(&scheduler), 200);
+            assert_eq!(
+                output(scheduler.schedule(ms(5), async { 7 }).unwrap()).await,
+                7
+            );
+            assert!(!scheduler.is_shutdown());
             assert_eq!(alive(), 1, "the driver");
         });
     });
@@ -68,16 +71,21 @@ fn is_panic<T>(task: ScheduledTask<T>) {
 
 #[test]
 fn when_a_run_panics() {
-    let hostile = |timer: &Timer, delay| timer.schedule(delay, async { quiet_panic() });
-    the_others_run(move |timer, delay| hostile(timer, delay).unwrap(), is_panic);
+    let hostile = |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { quiet_panic() });
+    the_others_run(
+        move |scheduler, delay| hostile(scheduler, delay).unwrap(),
+        is_panic,
+    );
 }
 
 /// The payload of the panic also panics when the handle or the error drops it.
 #[test]
 fn when_a_panics_payload_panics() {
-    let hostile = |timer: &Timer, delay| {
+    let hostile = |scheduler: &Scheduler, delay| {
         let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
-        timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap()
+        scheduler
+            .schedule::<BoxFuture>(delay, Box::pin(run))
+            .unwrap()
     };
     the_others_run(hostile, |task| {
         let error = ended(task).err().unwrap();
@@ -93,20 +101,21 @@ type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[test]
 fn when_a_future_panics_as_it_is_dropped_after_its_run() {
-    let hostile = |timer: &Timer, delay| timer.schedule(delay, BombFuture).unwrap();
+    let hostile = |scheduler: &Scheduler, delay| scheduler.schedule(delay, BombFuture).unwrap();
     the_others_run(hostile, is_panic);
 }
 
 /// The output panics in the caller that drops the handle. Without a handle it panics in the run.
 #[test]
 fn when_an_output_panics_as_it_is_dropped() {
-    let hostile = |timer: &Timer, delay| timer.schedule(delay, async { bomb() }).unwrap();
+    let hostile =
+        |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { bomb() }).unwrap();
     the_others_run(hostile, |task| {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
     });
-    let detached = move |timer: &Timer, delay| {
-        drop(hostile(timer, delay));
-        let task = timer.schedule(delay, async {}).unwrap();
+    let detached = move |scheduler: &Scheduler, delay| {
+        drop(hostile(scheduler, delay));
+        let task = scheduler.schedule(delay, async {}).unwrap();
         task.cancel();
         task
     };
@@ -115,13 +124,13 @@ fn when_an_output_panics_as_it_is_dropped() {
 
 #[test]
 fn when_a_closure_panics_as_it_is_dropped() {
-    let hostile = |timer: &Timer, delay| {
+    let hostile = |scheduler: &Scheduler, delay| {
         let held = bomb();
         let make = move || {
             let _closure_holds = &held;
             async { ControlFlow::Break(()) }
         };
-        let task = timer.schedule_at_fixed_rate(delay, ms(1), make);
+        let task = scheduler.schedule_at_fixed_rate(delay, ms(1), make);
         task.unwrap()
     };
     the_others_run(hostile, is_panic);
@@ -130,7 +139,7 @@ fn when_a_closure_panics_as_it_is_dropped() {
 /// A periodic task that is canceled during a run drops its closure after the run.
 #[test]
 fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
-    let hostile = |timer: &Timer, delay| {
+    let hostile = |scheduler: &Scheduler, delay| {
         let handle = Arc::new(OnceLock::<ScheduledTask<_>>::new());
         let held = bomb();
         let make = {
@@ -141,35 +150,41 @@ fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
                 async {}
             }
         };
-        let task = timer.schedule_at_fixed_rate(delay, ms(1), make);
+        let task = scheduler.schedule_at_fixed_rate(delay, ms(1), make);
         handle.set(task.unwrap()).ok();
-        timer.schedule(delay, async move {
+        scheduler.schedule(delay, async move {
             while !handle.get().unwrap().is_finished() {
                 yield_now().await;
             }
         })
     };
-    the_others_run(move |timer, delay| hostile(timer, delay).unwrap(), drop);
+    the_others_run(
+        move |scheduler, delay| hostile(scheduler, delay).unwrap(),
+        drop,
+    );
 }
 
 /// The panic reaches the caller of `cancel`. The task is canceled all the same.
 #[tokio::test(start_paused = true)]
 async fn when_a_future_panics_as_it_is_cancelled() {
-    let timer = limited(1);
+    let scheduler = limited(1);
     let (wakes, waker) = Wakes::new();
-    let mut task = timer.schedule(ms(5), BombFuture).unwrap();
+    let mut task = scheduler.schedule(ms(5), BombFuture).unwrap();
     assert_pending!(poll(&mut task, &waker));
     assert!(catch_unwind(AssertUnwindSafe(|| task.cancel())).is_err());
     assert!(task.is_cancelled() && !task.cancel());
     assert_eq!(wakes.count(), 1);
-    assert_eq!(limit::room(&timer), 1);
+    assert_eq!(limit::room(&scheduler), 1);
     assert!(ended(task).unwrap_err().is_cancelled());
-    assert_eq!(output(timer.schedule(ms(5), async { 7 }).unwrap()).await, 7);
+    assert_eq!(
+        output(scheduler.schedule(ms(5), async { 7 }).unwrap()).await,
+        7
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     let drops = Count::default();
     for n in 0..10 {
         let held = drops.on_drop();
@@ -177,10 +192,10 @@ async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
             let _held = held;
             BombFuture.await
         };
-        drop(timer.schedule(secs(n), BombFuture).unwrap());
-        drop(timer.schedule(secs(n), both).unwrap());
+        drop(scheduler.schedule(secs(n), BombFuture).unwrap());
+        drop(scheduler.schedule(secs(n), both).unwrap());
     }
-    let left = timer.shutdown();
+    let left = scheduler.shutdown();
     assert_eq!((left.len(), drops.get()), (20, 0));
     for task in left {
         // The type of the handle does not show which tasks panic.
@@ -194,15 +209,15 @@ async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
 fn when_a_waker_panics_as_it_is_woken() {
     does_not_hang(|| {
         let runtime = paused();
-        let (timer, tasks) = runtime.block_on(async {
-            let timer = built();
+        let (scheduler, tasks) = runtime.block_on(async {
+            let scheduler = Scheduler::new();
             let (wakes, waker) = Wakes::new();
             let hostile = |task: &mut ScheduledTask<()>| {
                 let waker = Hook::on_wake(quiet_panic).waker();
                 assert_pending!(poll(task, &waker));
             };
             let scheduled = |delay| {
-                let mut tasks = [(); 2].map(|()| timer.schedule(delay, async {}).unwrap());
+                let mut tasks = [(); 2].map(|()| scheduler.schedule(delay, async {}).unwrap());
                 hostile(&mut tasks[0]);
                 assert_pending!(poll(&mut tasks[1], &waker));
                 tasks
@@ -218,19 +233,19 @@ fn when_a_waker_panics_as_it_is_woken() {
             }
             assert_eq!(wakes.count(), 2);
             let left = scheduled(secs(1));
-            assert_eq!(timer.shutdown().len(), 2);
+            assert_eq!(scheduler.shutdown().len(), 2);
             assert_eq!(wakes.count(), 3);
             for task in left {
                 assert!(ended(task).unwrap_err().is_shutdown());
             }
 
-            let timer = built();
-            let mut tasks = [(); 10].map(|()| timer.schedule(secs(1), async {}).unwrap());
+            let scheduler = Scheduler::new();
+            let mut tasks = [(); 10].map(|()| scheduler.schedule(secs(1), async {}).unwrap());
             tasks.iter_mut().for_each(hostile);
-            (timer, tasks)
+            (scheduler, tasks)
         });
         drop(runtime);
-        assert!(timer.is_shutdown());
+        assert!(scheduler.is_shutdown());
         for task in tasks {
             assert!(ended(task).unwrap_err().is_shutdown());
         }
@@ -240,7 +255,7 @@ fn when_a_waker_panics_as_it_is_woken() {
 /// The panic of the clone reaches the caller of `poll`, and changes nothing else.
 #[tokio::test(start_paused = true)]
 async fn when_a_waker_panics_as_it_is_cloned_or_dropped() {
-    let mut task = built().schedule(ms(5), async { 7 }).unwrap();
+    let mut task = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
     let waker = Hook::on_clone(quiet_panic).waker();
     let clones = AssertUnwindSafe(|| poll(&mut task, &waker));
     assert!(catch_unwind(clones).is_err());

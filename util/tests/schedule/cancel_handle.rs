@@ -2,17 +2,19 @@
 
 use std::collections::HashMap;
 
-use tokio_wheel::schedule::CancelHandle;
+use tokio_wheel_util::schedule::CancelHandle;
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn tasks_of_different_outputs_share_a_map() {
-    let timer = built();
-    let number = timer.schedule(ms(10), async { 7 }).unwrap();
-    let text = timer.schedule(ms(10), async { "seven" }).unwrap();
+    let scheduler = Scheduler::new();
+    let number = scheduler.schedule(ms(10), async { 7 }).unwrap();
+    let text = scheduler.schedule(ms(10), async { "seven" }).unwrap();
     let (make, runs, drops) = counted(yield_now);
-    let beat = timer.schedule_at_fixed_rate(ms(10), ms(10), make).unwrap();
+    let beat = scheduler
+        .schedule_at_fixed_rate(ms(10), ms(10), make)
+        .unwrap();
     let handles: HashMap<&str, CancelHandle> = HashMap::from([
         ("number", number.cancel_handle()),
         ("text", text.cancel_handle()),
@@ -37,7 +39,9 @@ async fn it_keeps_no_output() {
     for detached in [true, false] {
         let drops = Count::default();
         let returned = drops.on_drop();
-        let task = built().schedule(ms(5), async move { returned }).unwrap();
+        let task = Scheduler::new()
+            .schedule(ms(5), async move { returned })
+            .unwrap();
         let handle = task.cancel_handle();
         let kept = (!detached).then_some(task);
         sleep(ms(10)).await;
@@ -51,24 +55,27 @@ async fn it_keeps_no_output() {
 /// A payload that panics as it is dropped harms no other task.
 #[tokio::test(start_paused = true)]
 async fn it_keeps_no_payload_of_a_panic() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
     let run: Run = Box::pin(run);
-    let handle = timer.schedule(ms(5), run).unwrap().cancel_handle();
+    let handle = scheduler.schedule(ms(5), run).unwrap().cancel_handle();
     sleep(ms(10)).await;
-    assert!(handle.is_finished() && !timer.is_shutdown());
-    assert_eq!(output(timer.schedule(ms(5), async { 7 }).unwrap()).await, 7);
+    assert!(handle.is_finished() && !scheduler.is_shutdown());
+    assert_eq!(
+        output(scheduler.schedule(ms(5), async { 7 }).unwrap()).await,
+        7
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_keeps_no_future_closure_or_timer() {
     let before = alive();
-    let timer = built();
+    let scheduler = Scheduler::new();
     let drops = Count::default();
     let once = |delay| {
         let held = drops.on_drop();
         let run = async move { drop(held) };
-        timer.schedule(delay, run).unwrap().cancel_handle()
+        scheduler.schedule(delay, run).unwrap().cancel_handle()
     };
     let handles = [once(ms(5)), once(secs(60))];
     sleep(ms(10)).await;
@@ -77,7 +84,9 @@ async fn it_keeps_no_future_closure_or_timer() {
     assert_eq!(drops.get(), 2, "it was canceled");
 
     let (make, _, closures) = counted(yield_now);
-    let task = timer.schedule_with_fixed_delay(ms(5), ms(5), make).unwrap();
+    let task = scheduler
+        .schedule_with_fixed_delay(ms(5), ms(5), make)
+        .unwrap();
     let beat = task.cancel_handle();
     drop(task);
     sleep(ms(20)).await;
@@ -85,7 +94,7 @@ async fn it_keeps_no_future_closure_or_timer() {
     sleep(ms(20)).await;
     assert_eq!(closures.get(), 1);
 
-    drop(timer);
+    drop(scheduler);
     settle().await;
     assert_eq!(alive(), before, "the driver has ended");
     assert!(handles.iter().all(CancelHandle::is_finished));

@@ -1,21 +1,20 @@
 //! The entry of a scheduled task. The task is an entry until its deadline, and a tokio task while it runs.
 //!
-//! The entry is itself a waker. The shard keeps the entry like the waker of any future. The driver wakes
-//! the entry when its deadline expires. This wake starts the run.
+//! The scheduler's [`Shard`] keeps the entry until the deadline. The driver then starts the entry.
 //!
 //! # States
 //!
-//! The entry is in a shard while its state is `Waiting(Some)`, until it is woken.
+//! The entry is in a shard while its state is `Waiting(Some)`, until the driver or a shutdown takes it out.
 //!
 //! | State           | Event                                                  | Next state      |
 //! |-----------------|--------------------------------------------------------|-----------------|
-//! | `Waiting(None)` | A thread has registered the entry.                     | `Waiting(Some)` |
+//! | `Waiting(None)` | A thread has inserted the entry.                       | `Waiting(Some)` |
 //! | `Waiting(None)` | A thread has dropped the work.                         | `Ended`         |
-//! | `Waiting(Some)` | The driver wakes the entry.                            | `Running`       |
+//! | `Waiting(Some)` | The driver starts the entry.                           | `Running`       |
 //! | `Waiting(Some)` | `cancel` takes the work.                               | `Waiting(None)` |
-//! | `Waiting(Some)` | The shutdown of the timer wakes the entry.             | `Ended`         |
-//! | `Waiting(Some)` | The end of the runtime wakes the entry.                | `Waiting(None)` |
-//! | `Running`       | A periodic task has registered for its next run.       | `Waiting(Some)` |
+//! | `Waiting(Some)` | A shutdown of the scheduler takes the work.            | `Ended`         |
+//! | `Waiting(Some)` | The end of the runtime takes the work.                 | `Waiting(None)` |
+//! | `Running`       | A periodic task is inserted for its next run.          | `Waiting(Some)` |
 //! | `Running`       | The task ends.                                         | `Ended`         |
 //! | `Ended(Some)`   | The handle takes the result, or the handle is dropped. | `Ended(None)`   |
 //!
@@ -23,14 +22,13 @@
 //!
 //! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
 //!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread holds the entry's lock while it registers or deregisters the entry. The entry may fire at
-//!   once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry that
-//!   counts towards the timer's limit.
+//! * A thread holds the entry's lock while it inserts or removes the entry. The entry may expire at once, but its start
+//!   waits for the lock. So `cancel` always finds the key, and leaves no entry that counts towards the limit.
 //! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
 //!   It clones, wakes and drops them without the lock.
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
 //!   the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The entry drops the registrar together with the work. So a task that has ended keeps no timer alive
+//! * The entry drops its shard together with the work. So a task that has ended does not keep the driver alive
 //!   (`tests/schedule/runtime_end.rs`).
 //! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
 //!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
@@ -44,7 +42,7 @@ use std::{
     panic::resume_unwind,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Wake, Waker, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bounded_wheel::Key;
@@ -52,25 +50,28 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{
-    unstarted::{self, Unstarted},
+    error::{Cause, TaskError},
+    shard::{Inserted, Refused, Shard},
+    unstarted::Unstarted,
     work::{After, AfterRun, Work},
 };
-use crate::{
-    driver::{
-        ending::{End, after_closing},
-        limit::Admission,
-        registrar::Registrar,
-        shard::Refused,
-    },
-    error::{Cause, TaskError},
-    ground::{
-        sync::{Mutex, MutexGuard},
-        unwind, waker,
-    },
+use crate::ground::{
+    sync::{Mutex, MutexGuard, lock},
+    unwind, waker,
 };
 
 /// A scheduled task behind a trait that names none of its types.
 pub(super) trait Task: Send + Sync {
+    /// Starts the task. The driver has taken the entry out of its shard, because its deadline has expired.
+    fn start(self: Arc<Self>);
+
+    /// Ends the task, and returns its work. A shutdown has taken the entry out of its shard. Returns `None` if another
+    /// thread has canceled the task.
+    fn leave(&self) -> Option<Unstarted>;
+
+    /// Ends the task, and drops its work. The end of the runtime has taken the entry out of its shard.
+    fn abandon(&self);
+
     /// Cancels the task. Returns whether this call canceled it.
     fn cancel(&self) -> bool;
 
@@ -113,17 +114,17 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    /// `None` while a thread registers the entry for the first run, or drops its work.
+    /// `None` while a thread inserts the entry for the first run, or drops its work.
     Waiting(Option<Waiting<W>>),
     Running,
     /// The result. `None` after the handle has taken the result or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
-/// The parts that only a registered entry has.
+/// The parts that only an entry in a shard has.
 struct Waiting<W> {
     work: W,
-    registrar: Arc<Registrar>,
+    shard: Arc<Shard>,
     key: Key,
 }
 
@@ -138,10 +139,9 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. `now` is the current time. If the timer refuses the work, returns the
-    /// work and the reason.
+    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and the reason.
     pub(super) fn schedule(
-        registrar: Arc<Registrar>,
+        shard: Arc<Shard>,
         now: Instant,
         deadline: Instant,
         work: W,
@@ -158,38 +158,29 @@ impl<W: Work> Entry<W> {
                 waiter: None,
             }),
         });
-        let inner = entry.inner.lock();
-        entry.wait(inner, registrar, now, work)?;
+        entry.wait(lock(&entry.inner), shard, now, work)?;
         Ok(entry)
     }
 
-    /// Registers the entry, and stores `work` in it until the deadline. If the timer refuses the work,
+    /// Inserts the entry into the shard, and stores `work` in it until the deadline. If the shard refuses the work,
     /// returns the work and the reason.
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
-        registrar: Arc<Registrar>,
+        shard: Arc<Shard>,
         now: Instant,
         work: W,
     ) -> Result<(), (W, Refused)> {
-        let waker = Waker::from(self.clone());
         // The limit holds for the first run. A task that has run keeps its place.
-        let admission = match inner.status.started {
-            true => Admission::Unlimited,
-            false => Admission::Limited,
-        };
-        match registrar.register_always(now, inner.status.deadline, waker, admission) {
-            Ok((key, must_rearm)) => {
-                let rearmed = must_rearm.then(|| registrar.clone());
-                inner.state = State::Waiting(Some(Waiting {
-                    work,
-                    registrar,
-                    key,
-                }));
+        let is_limited = !inner.status.started;
+        match shard.insert(now, inner.status.deadline, is_limited, self.clone()) {
+            Ok(Inserted { key, early }) => {
+                // A clone writes to a cache line that threads share, so only an early task makes one.
+                let early = early.map(|tick| (shard.common.clone(), tick));
+                inner.state = State::Waiting(Some(Waiting { work, shard, key }));
                 drop(inner);
-                if let Some(registrar) = rearmed {
-                    registrar.shared.rearm();
-                    registrar.shared.notify_if_due();
+                if let Some((common, tick)) = early {
+                    common.wake_for(tick);
                 }
                 Ok(())
             }
@@ -200,18 +191,16 @@ impl<W: Work> Entry<W> {
         }
     }
 
-    /// Registers the entry for the next run. If the task was canceled, ends the task instead.
-    fn wait_again(self: Arc<Self>, registrar: Arc<Registrar>, work: W, deadline: Instant) {
-        let mut inner = self.inner.lock();
+    /// Inserts the entry for the next run. If the task was canceled, ends the task instead.
+    fn wait_again(self: Arc<Self>, shard: Arc<Shard>, work: W, deadline: Instant) {
+        let mut inner = lock(&self.inner);
         if inner.status.cancelled {
             drop(inner);
-            unwind::discard((work, registrar));
+            unwind::discard((work, shard));
             return self.end(Err(TaskError(Cause::Cancelled)));
         }
         inner.status.deadline = deadline;
-        let now = Instant::now();
-        let waits = self.wait(inner, registrar, now, work);
-        if let Err((work, _)) = waits {
+        if let Err((work, _)) = self.wait(inner, shard, Instant::now(), work) {
             unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
         }
@@ -221,11 +210,11 @@ impl<W: Work> Entry<W> {
     /// dropped, this method drops the result.
     fn end(&self, result: Result<W::Output, TaskError>) {
         let mut result = Some(result);
-        let mut inner = self.inner.lock();
+        let mut inner = lock(&self.inner);
         if inner.status.cancelled || inner.status.detached {
             drop(inner);
             unwind::discard(result.take());
-            inner = self.inner.lock();
+            inner = lock(&self.inner);
             if inner.status.cancelled {
                 result = Some(Err(TaskError(Cause::Cancelled)));
             }
@@ -245,63 +234,59 @@ impl<W: Work> Entry<W> {
     }
 }
 
-/// The driver wakes an entry after its deadline has expired. The end of the timer also wakes each entry.
-impl<W: Work> Wake for Entry<W> {
-    fn wake(self: Arc<Self>) {
-        let mut inner = self.inner.lock();
-        let Some(waiting) = inner.take() else {
+impl<W: Work> Task for Entry<W> {
+    fn start(self: Arc<Self>) {
+        let mut inner = lock(&self.inner);
+        let Some(Waiting { work, shard, .. }) = inner.take() else {
             return;
         };
-        let (work, registrar) = (waiting.work, waiting.registrar);
         let deadline = inner.status.deadline;
-        let ending = &registrar.shared.ending;
-        match ending.get().filter(|_| ending.is_closing()) {
-            None => {
-                inner.state = State::Running;
-                inner.status.started = true;
-                drop(inner);
-                tokio::spawn(Run {
-                    run: Some(work.run(deadline)),
-                    entry: RunningEntry(Some((self, registrar))),
-                });
-            }
-            Some(End::Shutdown) => {
-                Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
-                unstarted::keep(Unstarted {
-                    deadline,
-                    is_periodic: W::PERIODIC,
-                    future: Box::pin(Run::<W, _> {
-                        run: Some(work.run(deadline)),
-                        entry: RunningEntry(None),
-                    }),
-                });
-            }
-            Some(End::DriverDropped | End::DriverPanicked) => {
-                drop(inner);
-                // The drop of the work may block until another entry of this timer is woken.
-                after_closing(move || {
-                    unwind::discard((work, registrar));
-                    self.end(Err(TaskError(Cause::Shutdown)));
-                });
-            }
+        inner.state = State::Running;
+        inner.status.started = true;
+        drop(inner);
+        tokio::spawn(Run {
+            run: Some(work.run(deadline)),
+            entry: RunningEntry(Some((self, shard))),
+        });
+    }
+
+    fn leave(&self) -> Option<Unstarted> {
+        let mut inner = lock(&self.inner);
+        let Waiting { work, shard, .. } = inner.take()?;
+        let deadline = inner.status.deadline;
+        Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
+        drop(shard);
+        Some(Unstarted {
+            deadline,
+            is_periodic: W::PERIODIC,
+            future: Box::pin(Run::<W, _> {
+                run: Some(work.run(deadline)),
+                entry: RunningEntry(None),
+            }),
+        })
+    }
+
+    fn abandon(&self) {
+        let taken = lock(&self.inner).take();
+        if let Some(Waiting { work, shard, .. }) = taken {
+            unwind::discard((work, shard));
+            self.end(Err(TaskError(Cause::Shutdown)));
         }
     }
-}
 
-impl<W: Work> Task for Entry<W> {
     fn cancel(&self) -> bool {
-        let mut inner = self.inner.lock();
+        let mut inner = lock(&self.inner);
         let Some(waiting) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
-        drop(waiting.registrar.shard.deregister(waiting.key));
+        waiting.shard.remove(waiting.key);
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
             drop(inner);
             dropped = unwind::catch(|| drop(waiting));
-            inner = self.inner.lock();
+            inner = lock(&self.inner);
         }
         inner.status.cancelled = true;
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
@@ -312,11 +297,11 @@ impl<W: Work> Task for Entry<W> {
     }
 
     fn status(&self) -> Status {
-        self.inner.lock().status
+        lock(&self.inner).status
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.inner.lock().state, State::Ended(_))
+        matches!(lock(&self.inner).state, State::Ended(_))
     }
 
     fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()> {
@@ -334,7 +319,7 @@ impl<W: Work> Task for Entry<W> {
     }
 
     fn detach(&self) {
-        let mut inner = self.inner.lock();
+        let mut inner = lock(&self.inner);
         inner.status.detached = true;
         let waiter = inner.waiter.take();
         let result = match &mut inner.state {
@@ -351,7 +336,7 @@ pin_project! {
     /// no entry.
     ///
     /// This type is not an `async` block, because such a block would hold the future twice
-    /// (`schedule::memory`).
+    /// (`memory`).
     pub(super) struct Run<W: Work, R> {
         #[pin]
         run: Option<R>,
@@ -361,12 +346,12 @@ pin_project! {
 
 /// The entry of the running task. The run takes the entry out when it ends. If the runtime shuts down during
 /// the run, the entry is still here when the run is dropped.
-struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Registrar>)>);
+struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Shard>)>);
 
 impl<W: Work> Drop for RunningEntry<W> {
     fn drop(&mut self) {
-        if let Some((entry, registrar)) = self.0.take() {
-            drop(registrar);
+        if let Some((entry, shard)) = self.0.take() {
+            drop(shard);
             entry.end(Err(TaskError(Cause::Shutdown)));
         }
     }
@@ -384,7 +369,7 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
                 Err(payload)
             }
         };
-        let Some((entry, registrar)) = this.entry.0.take() else {
+        let Some((entry, shard)) = this.entry.0.take() else {
             return match ended {
                 Ok(_) => Poll::Ready(()),
                 Err(payload) => resume_unwind(payload),
@@ -392,13 +377,13 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
         };
         let result = match ended.map(R::Output::into) {
             Ok(After::Again(next, deadline)) => {
-                entry.wait_again(registrar, next.into(), deadline);
+                entry.wait_again(shard, next.into(), deadline);
                 return Poll::Ready(());
             }
             Ok(After::End(output)) => Ok(output),
             Err(payload) => Err(TaskError::panicked(payload)),
         };
-        drop(registrar);
+        drop(shard);
         entry.end(result);
         Poll::Ready(())
     }

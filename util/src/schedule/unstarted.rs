@@ -1,57 +1,22 @@
-//! The scheduled tasks that a shutdown of their timer returns.
-//!
-//! The thread that shuts a timer down wakes all wakers in the timer's shards. Each entry of a scheduled
-//! task is such a waker. When an entry is woken, it calls `Ending::is_closing`:
-//!
-//! * If `is_closing` returns true, this thread is closing the timer, and the entry has not expired. A shutdown
-//!   of the timer returns the task. The end of the runtime drops the task.
-//! * If `is_closing` returns false, the driver has woken the entry after its deadline. The task starts.
-//!
-//! So when a timer is shut down, each of its waiting tasks either starts or is returned
-//! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
+//! The scheduled tasks that a shutdown of their scheduler returns.
 
 use std::{
-    cell::RefCell,
     fmt,
     future::Future,
-    mem::{ManuallyDrop, replace, take},
     pin::Pin,
     task::{Context, Poll},
 };
 
 use tokio::time::Instant;
 
-use crate::ground::sync::thread_local;
-
-thread_local! {
-    /// The tasks of the timer that this thread is shutting down. The list is empty at other times.
-    ///
-    /// The value has no destructor, because a thread may shut a timer down while the thread ends.
-    static LEFT: RefCell<ManuallyDrop<Vec<Unstarted>>> =
-        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-}
-
-/// Calls `shut_down`, and returns the tasks that [`keep`] collects during the call.
-pub(super) fn collect(shut_down: impl FnOnce()) -> Vec<Unstarted> {
-    // During the call a waker may shut another timer down, and so call this function again.
-    let outer = LEFT.with(|left| take(&mut **left.borrow_mut()));
-    shut_down();
-    LEFT.with(|left| replace(&mut **left.borrow_mut(), outer))
-}
-
-/// Collects a task of the timer that this thread is shutting down.
-pub(super) fn keep(task: Unstarted) {
-    LEFT.with(|left| left.borrow_mut().push(task));
-}
-
-/// A scheduled task that [`Timer::shutdown`](crate::Timer::shutdown) has returned.
+/// A scheduled task that [`Scheduler::shutdown`](super::Scheduler::shutdown) has returned.
 ///
 /// The task was waiting for its deadline at the shutdown. An `Unstarted` is a future that runs the task.
 /// It does not wait for the [`deadline`](Self::deadline). Await it, spawn it or drop it. A periodic task runs
 /// once more and then ends: see [`is_periodic`](Self::is_periodic).
 ///
 /// The output of the task is dropped. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns an error
-/// whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true.
+/// whose [`is_shutdown`](super::TaskError::is_shutdown) is true.
 ///
 /// Tasks have no id. If a program must recognize a task, it stores its own key in the future of the task.
 ///
@@ -67,16 +32,17 @@ pub(super) fn keep(task: Unstarted) {
 ///
 /// ```
 /// use std::sync::mpsc::channel;
-/// use tokio_wheel::{sleep_until, Duration, Instant, Timer};
+/// use tokio_wheel::{sleep_until, Duration, Instant};
+/// use tokio_wheel_util::schedule::Scheduler;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let timer = Timer::builder().build()?;
+/// let scheduler = Scheduler::new();
 /// let (send, receive) = channel();
 /// let due = Instant::now() + Duration::from_secs(60);
-/// timer.schedule_at(due, async move { send.send("done") })?;
+/// scheduler.schedule_at(due, async move { send.send("done") })?;
 ///
-/// for task in timer.shutdown() {
+/// for task in scheduler.shutdown() {
 ///     assert_eq!(task.deadline(), due);
 ///     tokio::spawn(async move {
 ///         sleep_until(task.deadline()).await;
@@ -104,16 +70,17 @@ impl Unstarted {
     /// tasks:
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let timer = Timer::builder().build()?;
-    /// let delayed = timer.schedule(2 * SECOND, async {})?;
-    /// timer.schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    /// let scheduler = Scheduler::new();
+    /// let delayed = scheduler.schedule(2 * SECOND, async {})?;
+    /// scheduler.schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
     ///
-    /// let mut left = timer.shutdown();
+    /// let mut left = scheduler.shutdown();
     /// left.retain(|task| !task.is_periodic());
     /// assert_eq!(left.len(), 1);
     /// assert_eq!(left[0].deadline(), delayed.deadline());
@@ -130,13 +97,14 @@ impl Unstarted {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, Timer};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().build()?;
-    /// timer.schedule(Duration::from_secs(1), async {})?;
-    /// let left = timer.shutdown();
+    /// let scheduler = Scheduler::new();
+    /// scheduler.schedule(Duration::from_secs(1), async {})?;
+    /// let left = scheduler.shutdown();
     /// assert_eq!(left[0].deadline(), Instant::now() + Duration::from_secs(1));
     /// # Ok(())
     /// # }

@@ -1,33 +1,35 @@
 //! Tasks that start later, once or periodically.
 //!
 //! A task is a future that runs after a delay, or a closure that returns the future of each run. Before its
-//! deadline, the task is one entry of the timer's wheel, and no tokio task exists. At the deadline, the entry
-//! becomes a tokio task on the timer's runtime. So a slow task delays no other task. A panic ends only its own
-//! task.
+//! deadline, the task is one entry of a wheel, and no tokio task exists. At the deadline, the entry becomes a tokio
+//! task on the scheduler's runtime. So a slow task delays no other task. A panic ends only its own task.
 //!
 //! | method | when the task runs |
 //! |---|---|
-//! | [`Timer::schedule`] | once, after a delay |
-//! | [`Timer::schedule_at`] | once, at an instant |
-//! | [`Timer::schedule_at_fixed_rate`] | periodically, with a period between deadlines |
-//! | [`Timer::schedule_at_fixed_rate_with`] | periodically, at a fixed rate, and you choose what happens after a late run |
-//! | [`Timer::schedule_with_fixed_delay`] | periodically, with a delay between runs |
+//! | [`Scheduler::schedule`] | once, after a delay |
+//! | [`Scheduler::schedule_at`] | once, at an instant |
+//! | [`Scheduler::schedule_at_fixed_rate`] | periodically, with a period between deadlines |
+//! | [`Scheduler::schedule_at_fixed_rate_with`] | periodically, at a fixed rate, and you choose what happens after a late run |
+//! | [`Scheduler::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
-//! [`Timer::current`] returns the default timer of the current runtime. If you schedule often, keep the handle.
+//! A server makes one [`Scheduler`] and keeps clones of it. Scheduling and canceling a task cost the same with a million
+//! waiting tasks, because each worker has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997).
 //!
-//! A task never starts before its deadline. The driver spawns the task soon after the deadline. The delay is
-//! at most one tick plus the time that the driver needs to wake up. Then the task waits until a worker is free.
+//! A task never starts before its deadline. The scheduler's driver, which is a tokio task too, spawns the task soon after
+//! the deadline. On a busy runtime, first the driver and then the task wait until a worker is free.
 //!
 //! # Examples
 //!
 //! ```
-//! use tokio_wheel::{Duration, Instant, Timer};
+//! use tokio_wheel::{Duration, Instant};
+//! use tokio_wheel_util::schedule::Scheduler;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let start = Instant::now();
-//! let retry = Timer::current().schedule(Duration::from_secs(5), async move { start.elapsed() })?;
-//! let beat = Timer::current().schedule_at_fixed_rate(
+//! let scheduler = Scheduler::new();
+//! let retry = scheduler.schedule(Duration::from_secs(5), async move { start.elapsed() })?;
+//! let beat = scheduler.schedule_at_fixed_rate(
 //!     Duration::ZERO,
 //!     Duration::from_secs(1),
 //!     move || async move { println!("{:?}", start.elapsed()) },
@@ -46,56 +48,195 @@
 //!
 //! [which timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md#coming-from-another-timer
 
+mod driver;
 mod entry;
+mod error;
 mod handle;
-#[cfg(all(test, tokio_wheel_loom))]
+#[cfg(all(test, tokio_wheel_util_loom))]
 mod loom_tests;
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
+mod shard;
 mod unstarted;
 mod work;
 
+pub use error::{ScheduleError, TaskError};
 pub use handle::{CancelHandle, ScheduledTask};
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
-use std::{future::Future, time::Duration};
+use std::{fmt, future::Future, sync::Arc};
 
-use tokio::time::{Instant, MissedTickBehavior};
-
-use crate::{
-    driver::{clock, ending::End, shard::Refused},
-    error::ScheduleError,
-    timer::Timer,
+use tokio::{
+    runtime::{Handle, worker_index},
+    time::{Instant, MissedTickBehavior},
 };
+use tokio_wheel::{Duration, Timer};
+
+use crate::{ground::tick_sleep::TickSleep, limit::saturating_add};
+use driver::Driver;
 use entry::Entry;
+use shard::{Common, Refused, Shard};
 use work::{Once, Pace, Periodic, Work};
 
-/// Scheduling of tasks on this timer. See the [module `schedule`](mod@crate::schedule).
-impl Timer {
-    /// Schedules `future` to run as a tokio task on this timer, after `delay`.
+/// Starts tasks at their deadlines. See the [module](self).
+///
+/// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles of the same
+/// scheduler. After the last handle is dropped, the waiting tasks still run at their deadlines.
+///
+/// When the runtime shuts down, the scheduler shuts down too, and drops the waiting tasks.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::schedule::Scheduler;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let scheduler = Scheduler::new();
+/// let task = scheduler.schedule(Duration::from_secs(1), async { 7 })?;
+/// assert_eq!(scheduler.pending(), 1);
+/// assert_eq!(task.await?, 7);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Scheduler {
+    /// A shard for each worker, and one for threads that are no workers.
+    shards: Arc<[Arc<Shard>]>,
+}
+
+/// Configures a [`Scheduler`]. [`Scheduler::builder`] creates it.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    timer: Option<Timer>,
+    max_pending: Option<usize>,
+}
+
+impl Builder {
+    /// Sets the limit on the number of waiting tasks. Without this call, there is no limit.
+    ///
+    /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A periodic task
+    /// that has run keeps its place.
+    ///
+    /// The count adds a write to a cache line that all threads share, so set a limit only if you need it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `tasks` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let scheduler = Scheduler::builder().max_pending(1).build();
+    /// assert!(scheduler.schedule(Duration::from_secs(1), async {}).is_ok());
+    /// let refused = scheduler.schedule(Duration::from_secs(1), async {}).unwrap_err();
+    /// assert_eq!(refused.to_string(), "1 tasks are waiting, and max_pending allows no more");
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn max_pending(mut self, tasks: usize) -> Self {
+        assert!(tasks > 0, "max_pending must be at least 1, got 0");
+        self.max_pending = Some(tasks);
+        self
+    }
+
+    /// Sets the timer on which the scheduler waits, and with it the tick. Without this call, the scheduler uses the
+    /// default timer of the runtime.
+    ///
+    /// If this timer shuts down, the scheduler shuts down too.
+    pub fn timer(mut self, timer: &Timer) -> Self {
+        self.timer = Some(timer.clone());
+        self
+    }
+
+    /// Builds the scheduler, and spawns its driver on the current runtime.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a runtime. Also panics if no timer was set and time is not enabled on the runtime.
+    #[must_use]
+    #[track_caller]
+    pub fn build(self) -> Scheduler {
+        let timer = match self.timer {
+            Some(timer) => timer,
+            None => Timer::current(),
+        };
+        let sleep = TickSleep::of(Some(&timer));
+        let common = Common::new(sleep.clock, self.max_pending);
+        let shards = Handle::current().metrics().num_workers() + 1;
+        let shards: Arc<[_]> = (0..shards).map(|_| Shard::new(common.clone())).collect();
+        tokio::spawn(Driver::new(&shards, common, sleep));
+        Scheduler { shards }
+    }
+}
+
+impl Scheduler {
+    /// Builds a scheduler on the current runtime, without a limit and on the runtime's default timer.
+    ///
+    /// # Panics
+    ///
+    /// Panics in the cases that [`Builder::build`] lists.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a scheduler needs a runtime, and spawns a task"
+    )]
+    #[must_use]
+    #[track_caller]
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Returns a builder, for a limit or a timer of your own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Returns the number of waiting tasks. Locks the wheel of each worker in turn.
+    ///
+    /// A task that runs does not wait.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.shards.iter().map(|shard| shard.len()).sum()
+    }
+
+    /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks.
+    #[must_use]
+    pub fn is_shutdown(&self) -> bool {
+        // A shutdown closes this shard last.
+        self.shards.last().is_some_and(|shard| shard.is_closed())
+    }
+
+    /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.
     ///
     /// The delay starts with this call. If the delay is zero, the task starts at once.
-    /// The task runs on the timer's runtime. Any thread may call this method.
+    /// The task runs on the scheduler's runtime. Any thread may call this method.
     ///
     /// # Errors
     ///
     /// Returns an error that holds the future, in these cases:
     ///
-    /// * The timer has shut down.
-    /// * The timer has as many pending entries as
-    ///   [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    /// * The scheduler has shut down.
+    /// * The scheduler has as many waiting tasks as [`Builder::max_pending`] allows.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, Timer};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().build()?;
+    /// let scheduler = Scheduler::new();
     /// let start = Instant::now();
-    /// let task = timer.schedule(Duration::from_secs(1), async { "done" })?;
+    /// let task = scheduler.schedule(Duration::from_secs(1), async { "done" })?;
     /// assert_eq!(task.await?, "done");
     /// assert!(start.elapsed() >= Duration::from_secs(1));
     /// # Ok(())
@@ -111,11 +252,11 @@ impl Timer {
         F::Output: Send + 'static,
     {
         let now = Instant::now();
-        let deadline = clock::saturating_add(now, delay);
+        let deadline = saturating_add(now, delay);
         self.start(now, deadline, Once(future), |once| once.0)
     }
 
-    /// Schedules `future` to run as a tokio task on this timer, at `deadline`.
+    /// Schedules `future` to run as a tokio task on this scheduler, at `deadline`.
     ///
     /// If the deadline has passed, the task starts at once. See [`schedule`](Self::schedule).
     ///
@@ -126,13 +267,14 @@ impl Timer {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, Timer};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().build()?;
+    /// let scheduler = Scheduler::new();
     /// let noon = Instant::now() + Duration::from_secs(3_600);
-    /// let task = timer.schedule_at(noon, async { Instant::now() })?;
+    /// let task = scheduler.schedule_at(noon, async { Instant::now() })?;
     /// assert!(task.await? >= noon);
     /// # Ok(())
     /// # }
@@ -149,7 +291,7 @@ impl Timer {
         self.start(Instant::now(), deadline, Once(future), |once| once.0)
     }
 
-    /// Schedules a periodic task on this timer, at a fixed rate.
+    /// Schedules a periodic task on this scheduler, at a fixed rate.
     ///
     /// The deadline of each run is one `period` after the deadline of the previous run.
     /// The first run starts after `initial`. For each run, the task calls `make` and awaits the
@@ -165,7 +307,7 @@ impl Timer {
     /// * A run returns [`ControlFlow::Break`](std::ops::ControlFlow::Break).
     /// * The task is canceled.
     /// * `make` or a run panics.
-    /// * The timer shuts down.
+    /// * The scheduler shuts down.
     ///
     /// # Panics
     ///
@@ -175,22 +317,22 @@ impl Timer {
     ///
     /// Returns an error that holds the closure, in these cases:
     ///
-    /// * The timer has shut down.
-    /// * The timer has as many pending entries as
-    ///   [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    /// * The scheduler has shut down.
+    /// * The scheduler has as many waiting tasks as [`Builder::max_pending`] allows.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use tokio_wheel::{Duration, Instant, Timer};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().build()?;
+    /// let scheduler = Scheduler::new();
     /// let start = Instant::now();
     /// let mut runs = 0;
-    /// let task = timer.schedule_at_fixed_rate(
+    /// let task = scheduler.schedule_at_fixed_rate(
     ///     Duration::from_secs(1),
     ///     Duration::from_secs(10),
     ///     move || {
@@ -225,7 +367,7 @@ impl Timer {
         self.schedule_at_fixed_rate_with(burst, initial, period, make)
     }
 
-    /// Schedules a periodic task on this timer, at a fixed rate, with a given behavior after late runs.
+    /// Schedules a periodic task on this scheduler, at a fixed rate, with a given behavior after late runs.
     ///
     /// This method does what [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, but `behavior`
     /// decides what happens after a late run.
@@ -243,14 +385,15 @@ impl Timer {
     /// Each run takes 2.5 periods, and the task skips the runs that it misses:
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Instant, MissedTickBehavior, Timer};
+    /// use tokio_wheel::{sleep, Duration, Instant, MissedTickBehavior};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const PERIOD: Duration = Duration::from_secs(10);
-    /// let timer = Timer::builder().build()?;
+    /// let scheduler = Scheduler::new();
     /// let start = Instant::now();
-    /// let task = timer.schedule_at_fixed_rate_with(
+    /// let task = scheduler.schedule_at_fixed_rate_with(
     ///     MissedTickBehavior::Skip,
     ///     Duration::ZERO,
     ///     PERIOD,
@@ -279,11 +422,11 @@ impl Timer {
         let pace = Pace::FixedRate(behavior);
         let work = Periodic { make, period, pace };
         let now = Instant::now();
-        let first = clock::saturating_add(now, initial);
+        let first = saturating_add(now, initial);
         self.start(now, first, work, |work| work.make)
     }
 
-    /// Schedules a periodic task on this timer, with a fixed delay between its runs.
+    /// Schedules a periodic task on this scheduler, with a fixed delay between its runs.
     ///
     /// Each run starts `delay` after the end of the previous run.
     /// The first run starts after `initial`. For each run, the task calls `make` and awaits the
@@ -301,14 +444,15 @@ impl Timer {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Instant, Timer};
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let timer = Timer::builder().build()?;
+    /// let scheduler = Scheduler::new();
     /// let start = Instant::now();
-    /// let task = timer.schedule_with_fixed_delay(
+    /// let task = scheduler.schedule_with_fixed_delay(
     ///     Duration::ZERO,
     ///     10 * SECOND,
     ///     || sleep(2 * SECOND),
@@ -338,13 +482,13 @@ impl Timer {
             pace,
         };
         let now = Instant::now();
-        let first = clock::saturating_add(now, initial);
+        let first = saturating_add(now, initial);
         self.start(now, first, work, |work| work.make)
     }
 
-    /// Shuts the timer down, and returns the scheduled tasks that are waiting.
+    /// Shuts the scheduler down, and returns the scheduled tasks that are waiting.
     ///
-    /// The tasks are returned in the order of their deadlines. The timer accepts no more tasks, and its
+    /// The tasks are returned in the order of their deadlines. The scheduler accepts no more tasks, and its
     /// driver ends. The effect depends on the state of a task:
     ///
     /// | task | effect of the shutdown |
@@ -354,14 +498,8 @@ impl Timer {
     /// | a task that is running | The run completes. A periodic task does not run again. |
     ///
     /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned
-    /// task, you get an error whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true. No task is
+    /// task, you get an error whose [`is_shutdown`](TaskError::is_shutdown) is true. No task is
     /// lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
-    ///
-    /// The shutdown also affects pending sleeps, timeouts and intervals:
-    ///
-    /// * The timer wakes the futures that its own methods made. Polling such a future before its deadline
-    ///   panics. Await or drop these futures before the shutdown.
-    /// * Futures of the free functions move to the next default timer, which starts by itself.
     ///
     /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting
     /// tasks, so a later call also returns an empty vector.
@@ -373,52 +511,45 @@ impl Timer {
     /// tasks, call this method in [`spawn_blocking`](tokio::task::spawn_blocking) or on a separate thread.
     /// Drop the tasks there too.
     ///
-    /// # Panics
-    ///
-    /// Panics on a handle from [`Timer::current`] or [`Timer::try_current`]. Only a handle from
-    /// [`Builder::build`](crate::Builder::build) or [`Builder::install`](crate::Builder::install) may shut a timer down.
-    ///
     /// # Examples
     ///
     /// Each returned task is spawned, so that no task waits for another:
     ///
     /// ```
     /// use tokio::task::JoinSet;
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().build()?;
-    /// let task = timer.schedule(Duration::from_secs(60), async { println!("saved") })?;
+    /// let scheduler = Scheduler::new();
+    /// let task = scheduler.schedule(Duration::from_secs(60), async { println!("saved") })?;
     ///
-    /// let left = timer.shutdown();
+    /// let left = scheduler.shutdown();
     /// assert_eq!(left.len(), 1);
     /// assert_eq!(left[0].deadline(), task.deadline());
     /// let runs: JoinSet<()> = left.into_iter().collect();
     /// runs.join_all().await;
     ///
-    /// assert!(timer.shutdown().is_empty());
+    /// assert!(scheduler.shutdown().is_empty());
     /// assert!(task.await.unwrap_err().is_shutdown());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use = "the tasks are dropped unless they are run or kept"]
-    #[track_caller]
     pub fn shutdown(&self) -> Vec<Unstarted> {
-        assert!(
-            self.may_shut_down,
-            "`shutdown` was called on a handle of `Timer::current`; only a handle that a \
-             `Builder` returned can shut a timer down"
-        );
-        let mut left = unstarted::collect(|| self.shared().close(End::Shutdown));
-        self.shared().notify.notify_one();
+        // All shards are closed before the first task ends. So a thread that learns of the end can schedule no more.
+        let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
+        self.shards[0].common.shut_down();
+        let tasks = closed.into_iter().flat_map(|nodes| nodes.into_values());
+        let mut left: Vec<_> = tasks.filter_map(|task| task.leave()).collect();
         left.sort_by_key(Unstarted::deadline);
         left
     }
 
     /// Schedules `work` for `deadline`. `now` is the current time.
     ///
-    /// `given` converts the work back to the future or closure of the caller. If the timer refuses the work,
+    /// `given` converts the work back to the future or closure of the caller. If the scheduler refuses the work,
     /// the error holds this future or closure.
     fn start<W: Work, F>(
         &self,
@@ -427,22 +558,21 @@ impl Timer {
         work: W,
         given: impl FnOnce(W) -> F,
     ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
-        // A shutdown closes one shard after the other. A caller that knows of the shutdown must not schedule
-        // on a shard that is still open. So this code first checks whether the timer has ended.
-        let scheduled = if self.is_shutdown() {
-            Err((work, Refused::Closed))
-        } else {
-            Entry::schedule(self.registrar().clone(), now, deadline, work)
-        };
-        match scheduled {
+        let last = self.shards.len() - 1;
+        let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
+        match Entry::schedule(shard.clone(), now, deadline, work) {
             Ok(entry) => Ok(ScheduledTask::new(entry)),
-            Err((work, refused)) => {
-                let limit = match refused {
-                    Refused::Full { max } => Some(max),
-                    Refused::Closed | Refused::Due => None,
-                };
-                Err(ScheduleError::new(given(work), limit))
-            }
+            Err((work, Refused::Full { max })) => Err(ScheduleError::new(given(work), Some(max))),
+            Err((work, Refused::Closed)) => Err(ScheduleError::new(given(work), None)),
         }
+    }
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("pending", &self.pending())
+            .field("is_shutdown", &self.is_shutdown())
+            .finish_non_exhaustive()
     }
 }

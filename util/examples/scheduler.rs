@@ -2,14 +2,13 @@
 //! is canceled.
 //!
 //! ```text
-//! cargo run --example scheduler
+//! cargo run -p tokio-wheel-util --features schedule --example scheduler
 //! ```
 //!
 //! A scheduled task is an entry of a timing wheel until its deadline. Then it runs as a tokio task, so
 //! it can await other futures.
 //!
-//! The example builds a timer, because it sets a limit and shuts the timer down. A program that needs
-//! neither uses `Timer::current()`.
+//! The example sets a limit, and shuts the scheduler down. A program that needs no limit calls `Scheduler::new()`.
 
 use std::{
     error::Error,
@@ -18,7 +17,8 @@ use std::{
 };
 
 use tokio::task::JoinSet;
-use tokio_wheel::{Duration, Instant, Timer, sleep, sleep_until};
+use tokio_wheel::{Duration, Instant, sleep, sleep_until};
+use tokio_wheel_util::schedule::Scheduler;
 
 /// At the end, the example runs waiting tasks with a deadline within this time, and drops the others.
 const GRACE: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Schedules tasks, cancels some, and shuts the timer down.
+/// Schedules tasks, cancels some, and shuts the scheduler down.
 pub(crate) async fn run() -> Result<Report, Box<dyn Error>> {
     let journal = Journal {
         start: Instant::now(),
@@ -65,19 +65,19 @@ pub(crate) async fn run() -> Result<Report, Box<dyn Error>> {
         async move { journal.note(what) }
     };
     // The limit keeps a flood of tasks from using all memory.
-    let timer = Timer::builder().max_pending(1_000_000).build()?;
+    let scheduler = Scheduler::builder().max_pending(1_000_000).build();
 
     // This task runs once. Its handle returns its output.
-    let warm = timer.schedule(ms(120), later("the cache is warm"))?;
+    let warm = scheduler.schedule(ms(120), later("the cache is warm"))?;
 
     // This task would run once, but the answer arrives first and cancels it.
-    let give_up = timer.schedule(ms(500), later("the request is given up"))?;
+    let give_up = scheduler.schedule(ms(500), later("the request is given up"))?;
 
     // This task runs every 200 ms. Its third run takes 500 ms. The two missed runs follow at once, and
     // the next run is on time again.
     let beat = {
         let (journal, mut beats) = (journal.clone(), 0);
-        timer.schedule_at_fixed_rate(Duration::ZERO, ms(200), move || {
+        scheduler.schedule_at_fixed_rate(Duration::ZERO, ms(200), move || {
             beats += 1;
             journal.note(if beats == 3 { "a slow beat" } else { "a beat" });
             sleep(if beats == 3 { ms(500) } else { ms(0) })
@@ -87,7 +87,7 @@ pub(crate) async fn run() -> Result<Report, Box<dyn Error>> {
     // This task takes 100 ms and pauses for 200 ms after each run, until a run returns `Break`.
     let poller = {
         let (journal, mut polls) = (journal.clone(), 0);
-        timer.schedule_with_fixed_delay(ms(50), ms(200), move || {
+        scheduler.schedule_with_fixed_delay(ms(50), ms(200), move || {
             polls += 1;
             let (journal, polls) = (journal.clone(), polls);
             async move {
@@ -101,15 +101,15 @@ pub(crate) async fn run() -> Result<Report, Box<dyn Error>> {
         })?
     };
 
-    // These tasks still wait when the timer shuts down.
+    // These tasks still wait when the scheduler shuts down.
     let for_later = [
         (
             "the state is saved",
-            timer.schedule(ms(30_000), later("the state is saved"))?,
+            scheduler.schedule(ms(30_000), later("the state is saved"))?,
         ),
         (
             "the figures are sent",
-            timer.schedule(ms(3_600_000), later("the figures are sent"))?,
+            scheduler.schedule(ms(3_600_000), later("the figures are sent"))?,
         ),
     ];
 
@@ -127,7 +127,7 @@ pub(crate) async fn run() -> Result<Report, Box<dyn Error>> {
     journal.note("shutdown");
     // The returned tasks run when they are polled. Here they run at once and concurrently.
     let mut last = JoinSet::new();
-    for task in timer.shutdown() {
+    for task in scheduler.shutdown() {
         if task.deadline() <= Instant::now() + GRACE {
             last.spawn(task);
         }

@@ -11,20 +11,19 @@ use std::{
 
 use tokio::{task::coop, time::Instant};
 
-use super::entry::Task;
-use crate::error::TaskError;
+use super::{entry::Task, error::TaskError};
 
 /// A handle to a scheduled task.
 ///
-/// [`Timer::schedule`](crate::Timer::schedule) and the related methods return it. Awaiting the handle returns
+/// [`Scheduler::schedule`](super::Scheduler::schedule) and the related methods return it. Awaiting the handle returns
 /// the output of the task. Awaiting returns a [`TaskError`] in these cases:
 ///
 /// * The task was canceled.
 /// * The task panicked.
-/// * The timer or its runtime shut down.
+/// * The scheduler or its runtime shut down.
 ///
 /// The task drops its future and its closure before the handle is ready. There is one exception:
-/// [`Timer::shutdown`](crate::Timer::shutdown) returns tasks that still hold their future and closure.
+/// [`Scheduler::shutdown`](super::Scheduler::shutdown) returns tasks that still hold their future and closure.
 ///
 /// Dropping the handle detaches the task: it still runs.
 ///
@@ -40,11 +39,12 @@ use crate::error::TaskError;
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, Instant, Timer};
+/// use tokio_wheel::{Duration, Instant};
+/// use tokio_wheel_util::schedule::Scheduler;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
+/// let task = Scheduler::new().schedule(Duration::from_secs(1), async { 7 })?;
 /// assert_eq!(task.deadline(), Instant::now() + Duration::from_secs(1));
 /// assert!(!task.is_started());
 /// assert_eq!(task.await?, 7);
@@ -82,7 +82,7 @@ impl<T> ScheduledTask<T> {
     ///
     /// * The task runs only once, and has started.
     /// * The task was canceled before, or another thread is canceling it.
-    /// * The task has ended, or its timer has shut down.
+    /// * The task has ended, or its scheduler has shut down.
     ///
     /// A periodic task can be canceled until it has ended. The current run still completes, and then the task
     /// drops the output of this run. No further run starts. Until the run completes, the handle is pending
@@ -95,11 +95,12 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// let task = Scheduler::new().schedule(Duration::from_secs(1), async {})?;
     /// assert!(task.cancel());
     /// assert!(!task.cancel());
     /// assert!(task.await.unwrap_err().is_cancelled());
@@ -119,12 +120,13 @@ impl<T> ScheduledTask<T> {
     ///
     /// ```
     /// use std::collections::HashMap;
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let number = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
-    /// let text = Timer::current().schedule(Duration::from_secs(2), async { "seven" })?;
+    /// let number = Scheduler::new().schedule(Duration::from_secs(1), async { 7 })?;
+    /// let text = Scheduler::new().schedule(Duration::from_secs(2), async { "seven" })?;
     ///
     /// let mut handles = HashMap::new();
     /// handles.insert("number", number.cancel_handle());
@@ -150,11 +152,12 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// let task = Scheduler::new().schedule(Duration::from_secs(1), async {})?;
     /// assert!(!task.is_cancelled());
     /// task.cancel();
     /// assert!(task.is_cancelled());
@@ -171,12 +174,13 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer};
+    /// use tokio_wheel::{sleep, Duration};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = Timer::current().schedule(SECOND, sleep(10 * SECOND))?;
+    /// let task = Scheduler::new().schedule(SECOND, sleep(10 * SECOND))?;
     /// assert!(!task.is_started());
     /// sleep(2 * SECOND).await;
     /// assert!(task.is_started());
@@ -190,19 +194,20 @@ impl<T> ScheduledTask<T> {
 
     /// Returns whether the task has ended.
     ///
-    /// After the end, no run is active, and the timer starts no further run. Awaiting the handle then returns
-    /// at once. [`Timer::shutdown`](crate::Timer::shutdown) also ends the tasks that it returns, but you can
+    /// After the end, no run is active, and the scheduler starts no further run. Awaiting the handle then returns
+    /// at once. [`Scheduler::shutdown`](super::Scheduler::shutdown) also ends the tasks that it returns, but you can
     /// still run them.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer};
+    /// use tokio_wheel::{sleep, Duration};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
+    /// let task = Scheduler::new().schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
     /// sleep(2 * SECOND).await;
     /// task.cancel();
     /// assert!(task.is_cancelled() && !task.is_finished());
@@ -227,13 +232,14 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Instant, Timer};
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
     /// let start = Instant::now();
-    /// let beat = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    /// let beat = Scheduler::new().schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
     /// sleep(SECOND * 5 / 2).await;
     /// assert_eq!(beat.deadline(), start + 3 * SECOND);
     /// # Ok(())
@@ -291,14 +297,15 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use tokio_wheel::{schedule::CancelHandle, sleep, Duration, Timer};
+/// use tokio_wheel::{sleep, Duration};
+/// use tokio_wheel_util::schedule::{CancelHandle, Scheduler};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// const SECOND: Duration = Duration::from_secs(1);
 /// let mut closers: HashMap<u64, CancelHandle> = HashMap::new();
 /// for connection in [1, 2] {
-///     let task = Timer::current().schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
+///     let task = Scheduler::new().schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
 ///     closers.insert(connection, task.cancel_handle());
 /// }
 ///

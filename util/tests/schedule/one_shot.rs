@@ -13,10 +13,10 @@ const TICKS: [Duration; 5] = [
 
 #[tokio::test(start_paused = true)]
 async fn a_task_runs_when_its_delay_has_elapsed() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     for delay in [0, 1, 2, 63, 64, 65, 999, 86_400_000] {
         let start = Instant::now();
-        let task = timer.schedule(ms(delay), async move { start.elapsed() });
+        let task = scheduler.schedule(ms(delay), async move { start.elapsed() });
         let task = task.unwrap();
         assert_eq!(task.deadline(), start + ms(delay));
         assert_eq!(output(task).await, ms(delay));
@@ -27,21 +27,21 @@ async fn a_task_runs_when_its_delay_has_elapsed() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_has_passed_is_due_at_once() {
     for tick in TICKS {
-        let timer = Timer::builder().tick(tick).build().unwrap();
+        let scheduler = with_tick(tick);
         // The time is not the start of a tick.
         sleep(ms(1) + tick / 3).await;
         // The driver is armed for this task.
-        let later = timer.schedule(tick / 4, pending::<()>()).unwrap();
+        let later = scheduler.schedule(tick / 4, pending::<()>()).unwrap();
         settle().await;
         let now = Instant::now();
         let passed = [now, now - ms(1), now - secs(1), now - secs(100_000_000)];
         let tasks = passed.map(|deadline| {
-            let task = timer.schedule_at(deadline, async { Instant::now() });
+            let task = scheduler.schedule_at(deadline, async { Instant::now() });
             let task = task.unwrap();
             assert_eq!(task.deadline(), deadline);
             task
         });
-        let at_once = timer.schedule(Duration::ZERO, async { Instant::now() });
+        let at_once = scheduler.schedule(Duration::ZERO, async { Instant::now() });
         let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_started);
         assert!(!in_the_callers_frame);
         for task in tasks.into_iter().chain([at_once.unwrap()]) {
@@ -56,13 +56,12 @@ async fn a_deadline_that_has_passed_is_due_at_once() {
 fn a_plain_thread_may_schedule_what_is_due_at_once() {
     does_not_hang(|| {
         let runtime = multi_thread(1);
-        let builder = Timer::builder().tick(secs(3_600));
-        let timer = runtime.block_on(async { builder.build().unwrap() });
+        let scheduler = runtime.block_on(async { with_tick(secs(3_600)) });
         for ago in [Duration::ZERO, ms(1)] {
-            let task = timer.schedule_at(Instant::now() - ago, async { 7 });
+            let task = scheduler.schedule_at(Instant::now() - ago, async { 7 });
             assert_eq!(tokio_test::block_on(task.unwrap()).unwrap(), 7);
         }
-        let task = timer.schedule(Duration::ZERO, async { 8 });
+        let task = scheduler.schedule(Duration::ZERO, async { 8 });
         assert_eq!(tokio_test::block_on(task.unwrap()).unwrap(), 8);
     });
 }
@@ -71,11 +70,11 @@ fn a_plain_thread_may_schedule_what_is_due_at_once() {
 fn a_task_runs_on_the_timers_runtime_wherever_it_is_scheduled() {
     does_not_hang(|| {
         let (home, other) = (multi_thread(1), multi_thread(1));
-        let timer = home.block_on(async { built() });
+        let scheduler = home.block_on(async { Scheduler::new() });
         let id = home.handle().id();
         let runs_at_home = move || {
             let run = async { (Handle::current().id(), Instant::now()) };
-            let task = timer.schedule(ms(2), run).unwrap();
+            let task = scheduler.schedule(ms(2), run).unwrap();
             async move {
                 let deadline = task.deadline();
                 let (runtime, started) = task.await.unwrap();
@@ -94,7 +93,7 @@ fn a_task_runs_on_the_timers_runtime_wherever_it_is_scheduled() {
 /// A task is an entry until its deadline, then a tokio task, and then it is freed.
 #[tokio::test(start_paused = true)]
 async fn a_tokio_task_exists_for_the_run_alone() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     let driver = alive();
     let run = || async {
         let id = tokio::task::id();
@@ -102,17 +101,17 @@ async fn a_tokio_task_exists_for_the_run_alone() {
         id
     };
     let tasks: [_; 100] =
-        std::array::from_fn(|n| timer.schedule(ms(10 + n as u64 % 2), run()).unwrap());
+        std::array::from_fn(|n| scheduler.schedule(ms(10 + n as u64 % 2), run()).unwrap());
     sleep(ms(9)).await;
     assert_eq!(alive(), driver);
-    assert_eq!(timer.metrics().pending(), 100);
+    assert_eq!(scheduler.pending(), 100);
     sleep(ms(1)).await;
     settle().await;
     assert_eq!(alive(), driver + 50);
     sleep(ms(1)).await;
     settle().await;
     assert_eq!(alive(), driver + 100);
-    assert_eq!(timer.metrics().pending(), 0);
+    assert_eq!(scheduler.pending(), 0);
     sleep(ms(55)).await;
     assert_eq!(alive(), driver);
     let mut ids = Vec::new();
@@ -126,11 +125,11 @@ async fn a_tokio_task_exists_for_the_run_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_handle_detaches_the_task() {
-    let timer = built();
+    let scheduler = Scheduler::new();
     let (runs, drops) = (Count::default(), Count::default());
     for delay in [0, 5, 10] {
         let (runs, held) = (runs.clone(), drops.on_drop());
-        let task = timer.schedule(ms(delay), async move {
+        let task = scheduler.schedule(ms(delay), async move {
             runs.add();
             sleep(ms(1)).await;
             held
@@ -149,17 +148,17 @@ async fn a_dropped_handle_detaches_the_task() {
 fn a_slow_task_stalls_neither_the_wheel_nor_other_tasks() {
     does_not_hang(|| {
         let runtime = multi_thread(2);
-        let timer = runtime.block_on(async { built() });
+        let scheduler = runtime.block_on(async { Scheduler::new() });
         let (free, freed) = mpsc::channel();
-        let slow = timer.schedule(Duration::ZERO, async move { freed.recv().unwrap() });
+        let slow = scheduler.schedule(Duration::ZERO, async move { freed.recv().unwrap() });
         let slow = slow.unwrap();
         wait_until(|| slow.is_started());
         for delay in [0, 1, 5, 0] {
-            let quick = timer.schedule(ms(delay), async {}).unwrap();
+            let quick = scheduler.schedule(ms(delay), async {}).unwrap();
             tokio_test::block_on(quick).unwrap();
         }
         assert!(!slow.is_finished());
-        let frees = timer.schedule(ms(1), async move { free.send(7).unwrap() });
+        let frees = scheduler.schedule(ms(1), async move { free.send(7).unwrap() });
         tokio_test::block_on(frees.unwrap()).unwrap();
         assert_eq!(tokio_test::block_on(slow).unwrap(), 7);
     });
