@@ -23,7 +23,7 @@ use crate::{
     ops::act,
     short_lived,
     storm::storm,
-    target::{Environment, Epoch, Target, Tracked},
+    target::{Environment, Epoch, LIMITED, Target, Tracked},
 };
 
 /// The number of sleeps that are pending in all epochs.
@@ -31,9 +31,6 @@ const FAR: usize = 20_000;
 
 /// The number of tasks that run operations, per timer.
 const ACTORS: usize = 10;
-
-/// The name of the timer that limits its pending entries.
-pub const LIMITED: &str = "a limited timer";
 
 /// The limit of the timer that limits its pending entries.
 const MAX_PENDING: usize = 1_000;

@@ -25,9 +25,8 @@ use tokio_wheel_util::{
 };
 
 use crate::{
-    epoch::LIMITED,
     faults::{self, Deliberate},
-    target::{Line, Migration, Target, Tracked},
+    target::{LIMITED, Line, Migration, Target, Tracked},
 };
 
 /// The number of operations that were done.

@@ -25,6 +25,9 @@ use crate::faults;
 /// A timer is lost if it has not fired this long after its deadline. A busy machine takes far less.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The name of the timer that limits its pending entries.
+pub const LIMITED: &str = "a limited timer";
+
 /// The number of lines that were opened.
 pub static SLEEPS: AtomicU64 = AtomicU64::new(0);
 
