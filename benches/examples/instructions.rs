@@ -29,9 +29,9 @@ use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio_wheel::{Instant, Timer};
 use tokio_wheel_benches::{
-    cell::{cells, warm_lab},
+    cell::{Cell, warm_lab},
     lab::is_pending,
-    peer::TokioWheel,
+    peer::{Peer as _, TokioWheel},
     queue, workload,
 };
 use tokio_wheel_util::{delay_queue::DelayQueue, idle::IdleSet};
@@ -164,9 +164,7 @@ fn instructions(operation: &str, count: u64) -> Result<f64> {
 
 /// Runs a cell of `compare ops` on one worker.
 fn cell(workload: &str, count: u64) {
-    let cell = (cells().into_iter())
-        .find(|cell| (cell.workload, cell.peer, cell.variant) == (workload, "tokio_wheel", "solo"));
-    cell.expect("no such cell").run(count);
+    Cell::find(workload, "solo", TokioWheel::NAME).run(count);
 }
 
 /// Runs `sleep_poll_drop` beside pending sleeps, which must not add instructions.

@@ -22,7 +22,7 @@ use clap::Parser;
 use tokio::runtime::Runtime;
 use tokio_wheel::{Builder, Sleep, Timer};
 use tokio_wheel_benches::{
-    cell::cells,
+    cell::Cell,
     lab::{WORKERS, is_pending, on_workers, runtime},
     model::{OPERATIONS, Operation, Processor},
     peer::{Peer, Tokio, TokioWheel},
@@ -82,11 +82,7 @@ fn main() -> anyhow::Result<()> {
             peer,
             variant,
             iters,
-        } => {
-            let cell = (cells().into_iter())
-                .find(|c| (c.workload, c.peer, c.variant) == (&*workload, &*peer, &*variant));
-            cell.expect("no such cell").run(iters);
-        }
+        } => _ = Cell::find(&workload, &variant, &peer).run(iters),
     }
     Ok(())
 }

@@ -1,17 +1,20 @@
 //! Lists everything that is measured per operation.
 
-use std::{cell::RefCell, future::Future, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, future::Future, time::Duration};
 
 use tokio_wheel::{Timer, error::BuildError};
 use tokio_wheel_util::delay_queue::DelayQueue;
 
 use crate::{
-    lab::Lab,
+    lab::{self, Lab},
     peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Tokio, TokioAlt, TokioWheel},
     queue::{self, Queue, SortedMap},
     touch::{self, Touchers},
     workload::{self, Pattern, requests},
 };
+
+/// How long a sample of an operation should last.
+pub const LASTING: Duration = Duration::from_millis(50);
 
 /// The number of operations that a worker runs before its measurement.
 const WARM_UP: u64 = 16;
@@ -39,44 +42,52 @@ pub const WORKLOADS: [&str; 15] = [
 /// The limit of pending entries in workloads with such a limit, which no workload reaches.
 const LIMIT: usize = 1_000_000;
 
-/// The ways to run a workload: a name, the number of threads, the number of workers, and whether
-/// the lab is armed.
-type Variant = (&'static str, usize, usize, bool);
+/// A way to run a workload: a name, the number of threads, the number of workers, and whether the
+/// lab is armed.
+type Variant = (String, usize, usize, bool);
 
+/// Returns the ways to run a workload without a pending sleep:
+///
 /// * `solo` has one worker, which never parks while it measures. `tokio::time` is unarmed: each
 ///   registration writes to an eventfd.
 /// * In `x1`, a second worker parks on tokio's driver. It soon parks with an alarm set for one of
 ///   the measured sleeps. From then on `tokio::time` is armed.
 /// * In `x2`, both workers measure and neither parks. `tokio::time` is unarmed.
-const UNARMED: [Variant; 3] = [
-    ("solo", 1, 1, false),
-    ("x1", 1, 2, false),
-    ("x2", 2, 2, false),
-];
+fn unarmed() -> Vec<Variant> {
+    let [solo, x2] = [1, 2].map(|workers| (name(workers, false), workers, workers, false));
+    vec![solo, ("x1".to_owned(), 1, 2, false), x2]
+}
 
-/// The same workers beside a pending sleep that expires before the measured sleeps. `tokio::time`
-/// is armed: its alarm is set for the pending sleep, and no registration writes to the eventfd. A
-/// server is normally in this state.
-const ARMED: [Variant; 2] = [("solo armed", 1, 1, true), ("x2 armed", 2, 2, true)];
+/// Adds the same workers beside a pending sleep that expires before the measured sleeps.
+/// `tokio::time` is armed: its alarm is set for the pending sleep, and no registration writes to
+/// the eventfd. A server is normally in this state. Also adds more workers.
+fn and_armed(more: &BTreeSet<usize>) -> Vec<Variant> {
+    let armed = [1, 2].iter().chain(more);
+    let armed = armed.map(|&workers| (name(workers, true), workers, workers, true));
+    unarmed().into_iter().chain(armed).collect()
+}
 
-/// More workers than most machines have cores for.
-const MANY: [Variant; 8] = [
-    ("x4", 4, 4, false),
-    ("x4 armed", 4, 4, true),
-    ("x8", 8, 8, false),
-    ("x8 armed", 8, 8, true),
-    ("x16", 16, 16, false),
-    ("x16 armed", 16, 16, true),
-    ("x64", 64, 64, false),
-    ("x64 armed", 64, 64, true),
-];
+/// Names a variant in which so many workers measure.
+pub fn name(workers: usize, armed: bool) -> String {
+    let armed = if armed { " armed" } else { "" };
+    match workers {
+        1 => format!("solo{armed}"),
+        _ => format!("x{workers}{armed}"),
+    }
+}
+
+/// Returns 1, 2, 4 and so on, and the number of cores.
+pub fn worker_counts(cores: usize) -> BTreeSet<usize> {
+    let powers = (0..).map(|power| 1 << power);
+    powers.take_while(|&n| n < cores).chain([cores]).collect()
+}
 
 /// A figure: a workload in one variant, run by one peer.
 pub struct Cell {
     /// One of [`WORKLOADS`].
     pub workload: &'static str,
     /// How many threads run the workload, or how many keys or elements there are.
-    pub variant: &'static str,
+    pub variant: String,
     /// The peer's [`NAME`](Peer::NAME).
     pub peer: &'static str,
     /// The number of operations, if it cannot be chosen.
@@ -85,16 +96,28 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Returns the cell of this name.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is none.
+    pub fn find(workload: &str, variant: &str, peer: &str) -> Self {
+        let name = (workload, variant, peer);
+        let mut cells = cells().into_iter();
+        let cell = cells.find(|cell| (cell.workload, &*cell.variant, cell.peer) == name);
+        cell.unwrap_or_else(|| panic!("there is no operation {name:?}"))
+    }
+
     /// Runs `iters` operations on each thread, and returns how long they take.
     pub fn run(&self, iters: u64) -> Duration {
         (self.run)(iters)
     }
 
-    /// Returns the nanoseconds per operation and thread, of a sample of about this length.
-    pub fn nanos(&self, lasting: Duration) -> f64 {
+    /// Returns the nanoseconds per operation and thread.
+    pub fn nanos(&self) -> f64 {
         match self.iters {
             Some(iters) => self.run(iters).as_nanos() as f64 / iters as f64,
-            None => nanos(lasting, &self.run),
+            None => nanos(LASTING, &self.run),
         }
     }
 }
@@ -137,7 +160,10 @@ where
 
 /// Returns all cells, peer by peer.
 pub fn cells() -> Vec<Cell> {
-    let mut cells = Cells::default();
+    let mut more = worker_counts(lab::cores().len());
+    more.retain(|&workers| workers > 2);
+    let all = Vec::new();
+    let mut cells = Cells { all, more };
     cells.peer::<TokioWheel>();
     cells.reset::<TokioWheel>();
     cells.peer::<Tokio>();
@@ -154,9 +180,9 @@ pub fn cells() -> Vec<Cell> {
     cells.schedule("schedule_limited", || {
         Timer::builder().max_pending(LIMIT).build()
     });
-    cells.threads::<TokioWheel, _>("spawn", workload::spawn::<TokioWheel>, &[&UNARMED]);
-    cells.threads::<Tokio, _>("spawn", workload::spawn::<Tokio>, &[&UNARMED]);
-    cells.threads::<TokioAlt, _>("spawn", workload::spawn::<TokioAlt>, &[&UNARMED]);
+    cells.threads::<TokioWheel, _>("spawn", workload::spawn::<TokioWheel>, unarmed());
+    cells.threads::<Tokio, _>("spawn", workload::spawn::<Tokio>, unarmed());
+    cells.threads::<TokioAlt, _>("spawn", workload::spawn::<TokioAlt>, unarmed());
 
     cells.touch();
     cells.queue::<DelayQueue<u32>>();
@@ -165,39 +191,44 @@ pub fn cells() -> Vec<Cell> {
     cells.queue::<SortedMap>();
 
     // The workloads without a timer are the last in each table.
-    cells.threads::<Bare, _>("io", workload::io::<Bare>, &[&UNARMED, &ARMED]);
+    cells.few::<Bare, _>("io", workload::io::<Bare>);
     cells.requests::<Bare>();
     cells.rpc::<Bare>();
-    cells.0
+    cells.all
 }
 
-#[derive(Default)]
-struct Cells(Vec<Cell>);
+struct Cells {
+    all: Vec<Cell>,
+    /// More workers than two, as many as there are cores.
+    more: BTreeSet<usize>,
+}
 
 impl Cells {
     fn peer<P: Peer>(&mut self) {
-        self.threads::<P, _>("ready", workload::ready_at_once::<P>, &[&UNARMED, &ARMED]);
-        self.threads::<P, _>("io", workload::io::<P>, &[&UNARMED, &ARMED]);
+        self.few::<P, _>("ready", workload::ready_at_once::<P>);
+        self.few::<P, _>("io", workload::io::<P>);
         self.requests::<P>();
         self.rpc::<P>();
-        self.threads::<P, _>("churn", workload::churn::<P>, &[&UNARMED, &ARMED, &MANY]);
+        // The plot of the cost by threads ends at 8.
+        let unarmed = [4, 8].map(|workers| (name(workers, false), workers, workers, false));
+        let armed = and_armed(&(&self.more | &unarmed.iter().map(|variant| variant.1).collect()));
+        let variants = [armed, unarmed.into()].concat();
+        self.threads::<P, _>("churn", workload::churn::<P>, variants);
     }
 
     fn requests<P: Peer>(&mut self) {
-        let nested = |iters| requests::<P>(Pattern::Nested, iters);
-        self.threads::<P, _>("nested", nested, &[&UNARMED, &ARMED]);
-        let sequence = |iters| requests::<P>(Pattern::Sequence, iters);
-        self.threads::<P, _>("sequence", sequence, &[&UNARMED, &ARMED]);
-        let tasks = |iters| requests::<P>(Pattern::Tasks, iters);
-        self.threads::<P, _>("tasks", tasks, &[&UNARMED, &ARMED]);
+        self.few::<P, _>("nested", |iters| requests::<P>(Pattern::Nested, iters));
+        self.few::<P, _>("sequence", |iters| requests::<P>(Pattern::Sequence, iters));
+        self.few::<P, _>("tasks", |iters| requests::<P>(Pattern::Tasks, iters));
     }
 
     fn reset<P: Resets>(&mut self) {
-        self.threads::<P, _>("reset", workload::reset::<P>, &[&UNARMED, &ARMED]);
+        let variants = and_armed(&self.more);
+        self.threads::<P, _>("reset", workload::reset::<P>, variants);
     }
 
     fn rpc<P: Peer>(&mut self) {
-        for (variant, threads, workers, armed) in [UNARMED.as_slice(), &ARMED].concat() {
+        for (variant, threads, workers, armed) in and_armed(&BTreeSet::new()) {
             if threads < workers {
                 continue;
             }
@@ -212,7 +243,7 @@ impl Cells {
     }
 
     fn schedule(&mut self, workload: &'static str, build: fn() -> Result<Timer, BuildError>) {
-        for (variant, threads, workers, _) in UNARMED {
+        for (variant, threads, workers, _) in unarmed() {
             self.push(workload, variant, TokioWheel::NAME, move |iters| {
                 let lab = Lab::quiet::<TokioWheel>(workers);
                 let timer = lab.run(async move { build() }).expect("no timer");
@@ -229,19 +260,14 @@ impl Cells {
             ("100k x2", 100_000, 2),
             ("1M x2", 1_000_000, 2),
         ] {
+            let name = |peer| ("touch", variant, peer);
             let set = move || Touchers::new(keys, || vec![touch::set(keys); threads]);
-            self.prepared("touch", variant, TokioWheel::NAME, set, Touchers::touch);
+            self.prepared(name(TokioWheel::NAME), set, Touchers::touch);
             let locked = move || Touchers::new(keys, || vec![touch::locked_map(keys); threads]);
-            self.prepared(
-                "touch",
-                variant,
-                "map, tokio_util, lock",
-                locked,
-                Touchers::touch,
-            );
+            self.prepared(name("map, tokio_util, lock"), locked, Touchers::touch);
             if threads == 1 {
                 let map = move || Touchers::new(keys, || vec![touch::map(keys)]);
-                self.prepared("touch", variant, "map, tokio_util", map, Touchers::touch);
+                self.prepared(name("map, tokio_util"), map, Touchers::touch);
             }
         }
     }
@@ -249,32 +275,37 @@ impl Cells {
     fn queue<Q: Queue + 'static>(&mut self) {
         for (variant, crowd) in [("100k", 100_000), ("1M", 1_000_000)] {
             let crowded = move || queue::Crowded::<Q>::new(crowd);
-            self.prepared(
-                "insert_remove",
-                variant,
-                Q::NAME,
-                crowded,
-                |queue, iters| queue.time(iters, queue::Crowded::insert_remove),
-            );
-            self.prepared("replace", variant, Q::NAME, crowded, |queue, iters| {
+            let name = |workload| (workload, variant, Q::NAME);
+            self.prepared(name("insert_remove"), crowded, |queue, iters| {
+                queue.time(iters, queue::Crowded::insert_remove)
+            });
+            self.prepared(name("replace"), crowded, |queue, iters| {
                 queue.time(iters, queue::Crowded::replace)
             });
             self.push("drain", variant, Q::NAME, |crowd| {
                 queue::drain::<Q>(crowd as usize)
             });
-            self.0.last_mut().expect("it was pushed").iters = Some(crowd as u64);
+            self.all.last_mut().expect("it was pushed").iters = Some(crowd as u64);
         }
+    }
+
+    /// Adds cells on one and two workers.
+    fn few<P: Peer, Fut>(&mut self, workload: &'static str, work: fn(u64) -> Fut)
+    where
+        Fut: Future<Output = Duration> + Send + 'static,
+    {
+        self.threads::<P, _>(workload, work, and_armed(&BTreeSet::new()));
     }
 
     fn threads<P: Peer, Fut>(
         &mut self,
         workload: &'static str,
         work: fn(u64) -> Fut,
-        variants: &[&[Variant]],
+        variants: Vec<Variant>,
     ) where
         Fut: Future<Output = Duration> + Send + 'static,
     {
-        for (variant, threads, workers, armed) in variants.concat() {
+        for (variant, threads, workers, armed) in variants {
             self.push(workload, variant, P::NAME, move |iters| {
                 let lab = warm_lab::<P, _>(workers, armed, work);
                 lab.time_per_thread(threads, || work(iters))
@@ -285,9 +316,7 @@ impl Cells {
     /// Adds a cell whose first run prepares a state, which takes long. All runs use that state.
     fn prepared<S: 'static>(
         &mut self,
-        workload: &'static str,
-        variant: &'static str,
-        peer: &'static str,
+        (workload, variant, peer): (&'static str, &str, &'static str),
         prepare: impl Fn() -> S + 'static,
         run: impl Fn(&mut S, u64) -> Duration + 'static,
     ) {
@@ -300,16 +329,28 @@ impl Cells {
     fn push(
         &mut self,
         workload: &'static str,
-        variant: &'static str,
+        variant: impl Into<String>,
         peer: &'static str,
         run: impl Fn(u64) -> Duration + 'static,
     ) {
-        self.0.push(Cell {
+        self.all.push(Cell {
             workload,
-            variant,
+            variant: variant.into(),
             peer,
             iters: None,
             run: Box::new(run),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worker_counts;
+
+    #[test]
+    fn the_last_count_has_all_cores() {
+        assert!(worker_counts(1).into_iter().eq([1]));
+        assert!(worker_counts(8).into_iter().eq([1, 2, 4, 8]));
+        assert!(worker_counts(24).into_iter().eq([1, 2, 4, 8, 16, 24]));
     }
 }

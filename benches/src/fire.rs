@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::{
+    Figure,
     lab::{WORKERS, runtime_for},
     late::{Late, late_by},
     peer::Peer,
@@ -24,6 +25,9 @@ use crate::{
 
 /// How long the registration of all sleeps may take before the first sleep expires.
 const LEAD: Duration = Duration::from_millis(1_500);
+
+/// How many sleeps fire.
+const SLEEPS: u64 = 200_000;
 
 /// When the sleeps expire, and what runs beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,28 +44,14 @@ pub enum Scene {
 }
 
 impl Scene {
-    /// Returns whether a task that yields in a loop runs beside the sleeps.
-    pub fn is_busy(self) -> bool {
-        matches!(self, Self::SpreadBusy | Self::Storm)
+    /// Returns the name of the scene in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spread => "fire",
+            Self::SpreadBusy => "fire, busy",
+            Self::Storm => "storm",
+        }
     }
-}
-
-/// The results of a scene.
-pub struct Outcome {
-    /// How late the sleeps woke.
-    pub late: Late,
-    /// How many sleeps were first polled after their deadline. If there are any, the machine was
-    /// too slow to register all sleeps in time, and the other figures mean little.
-    pub late_starts: u64,
-    /// The CPU time of the process, from shortly before the first deadline.
-    pub cpu: Duration,
-    /// How often the threads of the process began to wait in this time.
-    pub switches: u64,
-    /// The longest wait of the task beside the sleeps.
-    pub worst_gap: Duration,
-    /// The time from the deadline until a task had joined all tasks of a storm. It joins them in
-    /// the order in which it spawned them.
-    pub joined: Option<Duration>,
 }
 
 /// The state that the tasks share.
@@ -76,13 +66,14 @@ struct Stage {
     done: AtomicBool,
 }
 
-/// Runs a scene once, on a runtime of its own.
-pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
+/// Runs a scene once, on a runtime of its own. If a sleep was first polled after its deadline, the
+/// machine was too slow to register all sleeps in time, and the scene has no other figures.
+pub fn sample<P: Peer>(scene: Scene) -> Vec<Figure> {
     let runtime = runtime_for::<P>(WORKERS);
     let stage = Arc::new(Stage {
         base: Instant::now() + LEAD,
-        lateness: (0..sleeps).map(|_| AtomicI64::new(0)).collect(),
-        asleep: AtomicU64::new(sleeps),
+        lateness: (0..SLEEPS).map(|_| AtomicI64::new(0)).collect(),
+        asleep: AtomicU64::new(SLEEPS),
         late_starts: AtomicU64::new(0),
         all_awake: Notify::new(),
         done: AtomicBool::new(false),
@@ -92,21 +83,21 @@ pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
     let joined = runtime.spawn(async move {
         let over = Duration::from_secs(u64::from(spread));
         let spawn = |i| {
-            let offset = over.mul_f64(i as f64 / sleeps as f64);
+            let offset = over.mul_f64(i as f64 / SLEEPS as f64);
             tokio::spawn(spawner.clone().sleep::<P>(i as usize, offset))
         };
         if spread {
-            (0..sleeps).map(spawn).for_each(drop);
+            (0..SLEEPS).map(spawn).for_each(drop);
             return None;
         }
-        for task in (0..sleeps).map(spawn).collect::<Vec<_>>() {
+        for task in (0..SLEEPS).map(spawn).collect::<Vec<_>>() {
             task.await.expect("a task panicked");
         }
         Some(spawner.base.elapsed())
     });
 
     std::thread::sleep(stage.base - Duration::from_millis(5) - Instant::now());
-    let neighbour = scene.is_busy().then(|| {
+    let neighbor = (scene != Scene::Spread).then(|| {
         let stage = stage.clone();
         runtime.spawn(async move { yield_until(&stage.done).await })
     });
@@ -115,21 +106,30 @@ pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
     let (cpu, switches) = (cpu_time() - cpu, context_switches() - switches);
     let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
-    let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
-        runtime
-            .block_on(task)
-            .expect("the task beside the sleeps panicked")
-    });
-    Outcome {
-        late: (stage.lateness.iter())
-            .map(|late| late.load(Relaxed))
-            .collect(),
-        late_starts: stage.late_starts.load(Relaxed),
-        cpu,
-        switches,
-        worst_gap,
-        joined,
+    let worst_wait = neighbor.map(|task| runtime.block_on(task).expect("a task panicked"));
+
+    let late_starts = stage.late_starts.load(Relaxed) as f64;
+    if late_starts > 0.0 {
+        return vec![("polled too late", late_starts, "sleeps")];
     }
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let late: Late = (stage.lateness.iter())
+        .map(|late| late.load(Relaxed))
+        .collect();
+    let mut figures = Vec::new();
+    // A task joins the tasks of a storm in the order in which it spawned them.
+    figures.extend(joined.map(|joined| ("joined", ms(joined), "ms")));
+    figures.extend([
+        // From shortly before the first deadline.
+        ("CPU", ms(cpu), "ms"),
+        ("context switches", switches as f64, "times"),
+        ("lateness, median", late.ms(0.5) * 1e3, "us"),
+        ("lateness, 99%", late.ms(0.99) * 1e3, "us"),
+        ("lateness, worst", late.ms(1.0) * 1e3, "us"),
+    ]);
+    figures.extend(worst_wait.map(|wait| ("another task's wait", ms(wait) * 1e3, "us")));
+    figures.push(("woken early", late.early() as f64, "sleeps"));
+    figures
 }
 
 /// Yields in a loop until `done` is set. Returns its longest wait.

@@ -12,16 +12,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{cell::nanos, lab::Lab, peer::Bare};
+use crate::{
+    Figure,
+    cell::{LASTING, nanos},
+    lab::Lab,
+    peer::Bare,
+};
 
 /// The names of the parts. The floor contains the lock pair twice.
 pub const PARTS: [&str; 3] = ["clock read", "lock pair", "waker"];
 
-/// Measures the parts in a worker's task, in nanoseconds.
-pub fn parts(lasting: Duration) -> [f64; 3] {
+/// The name of the whole floor.
+pub const IN_ALL: &str = "in all";
+
+/// Measures the parts in a worker's task, and adds them up.
+pub fn measure() -> Vec<Figure> {
     let lab = Lab::quiet::<Bare>(1);
-    [0, 1, 2].map(|part| {
-        nanos(lasting / 4, |iters| {
+    let parts = [0, 1, 2].map(|part| {
+        nanos(LASTING / 4, |iters| {
             lab.run(poll_fn(move |cx| {
                 let mutex = Mutex::new(0);
                 Poll::Ready(match part {
@@ -31,7 +39,11 @@ pub fn parts(lasting: Duration) -> [f64; 3] {
                 })
             }))
         })
-    })
+    });
+    let [clock, lock, waker] = parts;
+    let all = (IN_ALL, clock + 2.0 * lock + waker);
+    let figures = PARTS.into_iter().zip(parts).chain([all]);
+    figures.map(|(name, ns)| (name, ns, "ns")).collect()
 }
 
 fn time(iters: u64, mut operation: impl FnMut()) -> Duration {

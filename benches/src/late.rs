@@ -3,7 +3,6 @@
 use std::{ops::AddAssign, time::Instant};
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
 /// Returns how many nanoseconds have passed since the deadline. The value is negative before the
 /// deadline.
@@ -19,8 +18,7 @@ pub fn nanos_late(deadline: Instant, woken: Instant) -> i64 {
 }
 
 /// The distribution of the results of [`late_by`].
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(from = "Counts", into = "Counts")]
+#[derive(Clone)]
 pub struct Late {
     /// Lateness in nanoseconds. Early sleeps count as 0.
     histogram: Histogram<u64>,
@@ -41,40 +39,6 @@ impl Late {
     /// Returns how many sleeps woke before their deadline.
     pub fn early(&self) -> u64 {
         self.early
-    }
-}
-
-/// The serialized form of a [`Late`].
-#[derive(Serialize, Deserialize)]
-struct Counts {
-    early: u64,
-    /// Pairs of a lateness in nanoseconds and the number of sleeps with that lateness.
-    nanos: Vec<(u64, u64)>,
-}
-
-impl From<Late> for Counts {
-    fn from(late: Late) -> Self {
-        let steps = late.histogram.iter_recorded();
-        let nanos = steps.map(|step| (step.value_iterated_to(), step.count_at_value()));
-        Self {
-            early: late.early,
-            nanos: nanos.collect(),
-        }
-    }
-}
-
-impl From<Counts> for Late {
-    fn from(counts: Counts) -> Self {
-        let mut late = Self {
-            early: counts.early,
-            ..Self::default()
-        };
-        for (nanos, count) in counts.nanos {
-            late.histogram
-                .record_n(nanos, count)
-                .expect("the histogram grows");
-        }
-        late
     }
 }
 
@@ -103,19 +67,5 @@ impl AddAssign for Late {
     fn add_assign(&mut self, other: Self) {
         self.histogram += other.histogram;
         self.early += other.early;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Late;
-
-    #[test]
-    fn what_was_written_is_read_again() {
-        let late: Late = (0..100_000).map(|i| i * i - 5).collect();
-        let json = serde_json::to_string(&late).expect("it can be written");
-        let read: Late = serde_json::from_str(&json).expect("it can be read");
-        assert_eq!(read.early(), 3);
-        assert_eq!(read.histogram, late.histogram);
     }
 }

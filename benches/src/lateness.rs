@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::{
+    Figure,
     fire::yield_until,
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
@@ -40,14 +41,6 @@ pub enum Scene {
     Busy,
 }
 
-/// The results of a scene.
-pub struct Outcome {
-    /// How late the sleeps woke, counted from before each sleep was made.
-    pub late: Late,
-    /// The CPU time of the process.
-    pub cpu: Duration,
-}
-
 impl Scene {
     /// Returns the name of the scene in tables.
     pub fn title(self) -> &'static str {
@@ -57,8 +50,8 @@ impl Scene {
         }
     }
 
-    /// Plays the scene once.
-    pub fn play(self, peer: PeerKind) -> Outcome {
+    /// Plays the scene once. Lateness counts from before each sleep was made.
+    pub fn play(self, peer: PeerKind) -> Vec<Figure> {
         match peer {
             PeerKind::Thread => threads(self),
             _ => with_peer!(peer, P => tasks::<P>(self)),
@@ -66,7 +59,7 @@ impl Scene {
     }
 }
 
-fn tasks<P: Peer>(scene: Scene) -> Outcome {
+fn tasks<P: Peer>(scene: Scene) -> Vec<Figure> {
     let runtime = &lab::runtime_for::<P>(WORKERS);
     // Peers with a thread or a driver of their own start it here.
     on_workers(runtime, WORKERS, |_| async {
@@ -88,7 +81,7 @@ fn tasks<P: Peer>(scene: Scene) -> Outcome {
     })
 }
 
-fn threads(scene: Scene) -> Outcome {
+fn threads(scene: Scene) -> Vec<Figure> {
     observed(&lab::runtime(WORKERS), scene, || {
         let link = |duration| {
             let deadline = Instant::now() + duration;
@@ -111,7 +104,7 @@ fn durations(chain: u64) -> impl Iterator<Item = Duration> + Send {
     (0..LINKS).map(move |_| Duration::from_nanos(random.u64(1_000_000..=100_000_000)))
 }
 
-fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Outcome {
+fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Vec<Figure> {
     let done = Arc::new(AtomicBool::new(false));
     if scene == Scene::Busy {
         let done = done.clone();
@@ -121,5 +114,11 @@ fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Ou
     let late = sleep();
     let cpu = cpu_time() - cpu;
     done.store(true, Relaxed);
-    Outcome { late, cpu }
+    vec![
+        ("median", late.ms(0.5) * 1e3, "us"),
+        ("99%", late.ms(0.99) * 1e3, "us"),
+        ("worst", late.ms(1.0) * 1e3, "us"),
+        ("CPU", cpu.as_secs_f64() * 1e3, "ms"),
+        ("woken early", late.early() as f64, "sleeps"),
+    ]
 }

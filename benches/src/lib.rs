@@ -7,10 +7,13 @@
 //! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|calm
 //! ```
 //!
-//! `compare` prints what a program gains, and draws the plots. `sockets` measures whole servers in
+//! `compare` compares the timers, and draws the plots. `sockets` measures whole servers in
 //! a storm and in the calm. `benches/figures.sh` runs everything that the pages show.
 //!
 //! Use a quiet machine, and compare only figures of one run, because absolute times drift.
+
+/// A figure: its name, its value and its unit.
+pub type Figure = (&'static str, f64, &'static str);
 
 pub mod cell;
 pub mod fire;

@@ -17,6 +17,7 @@ use tokio_wheel::{Timer, schedule::ScheduledTask};
 use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
 
 use crate::{
+    Figure,
     lab::{WORKERS, far, is_pending, on_workers, runtime, runtime_for},
     peer::{Peer, TokioWheel},
     process::resident_bytes,
@@ -28,22 +29,20 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// How long to wait for peers with a thread, which works at its own pace.
 const SETTLING: Duration = Duration::from_secs(2);
 
+/// How many sleeps or tasks wait.
+const WAITING: u64 = 1_000_000;
+
+/// How many streams with limits exist at once.
+const STREAMS: usize = 200_000;
+
 /// How many sleeps share an allocation.
 pub const BLOCK: u64 = 16;
 
 /// Sixteen sleeps side by side in one box, so that the allocator adds almost nothing per sleep.
 pub type Block = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The memory of pending sleeps.
-pub struct Memory {
-    /// The growth of resident memory in bytes, per sleep.
-    pub bytes_per_sleep: f64,
-    /// The size of the future, which these bytes include.
-    pub future: usize,
-}
-
 /// Measures how much resident memory grows per pending sleep.
-pub fn memory<P: Peer>(sleeps: u64) -> Memory {
+pub fn memory<P: Peer>() -> Vec<Figure> {
     let runtime = runtime_for::<P>(WORKERS);
     // Tokio's sleep must be made within a runtime, even if it is never polled.
     let _entered = runtime.enter();
@@ -51,54 +50,42 @@ pub fn memory<P: Peer>(sleeps: u64) -> Memory {
     on_workers(&runtime, WORKERS, |_| P::sleep(Duration::from_millis(20)));
     let before = resident_bytes();
     let pending = on_workers(&runtime, WORKERS, move |worker| async move {
-        (worker as u64 * BLOCK..sleeps)
+        (worker as u64 * BLOCK..WAITING)
             .step_by(WORKERS * BLOCK as usize)
-            .map(|first| block(|i| P::sleep(far(first + i, sleeps))))
+            .map(|first| block(|i| P::sleep(far(first + i, WAITING))))
             .collect::<Vec<_>>()
     });
     thread::sleep(SETTLING);
     let grown = resident_bytes() - before;
     drop(pending);
-    Memory {
-        bytes_per_sleep: grown as f64 / sleeps as f64,
-        future: size_of_val(&P::sleep(HOUR)),
-    }
-}
-
-/// The memory of tasks that wait.
-pub struct Waiting {
-    /// The growth of resident memory in bytes, per task.
-    pub bytes_per_task: f64,
-    /// The size of the future, which these bytes include.
-    pub future: usize,
-    /// The size of a task's handle.
-    pub handle: usize,
-    /// How many tasks the runtime has.
-    pub tokio_tasks: usize,
+    let future = size_of_val(&P::sleep(HOUR));
+    vec![
+        ("per pending sleep", grown as f64 / WAITING as f64, "B"),
+        ("of which the future", future as f64, "B"),
+    ]
 }
 
 /// Schedules tasks with the default timer of a runtime.
-pub fn scheduled(tasks: u64) -> Waiting {
+pub fn scheduled() -> Vec<Figure> {
     let start = |delay, captured| {
         let timer = Timer::current();
         timer.schedule(delay, captured).expect("refused")
     };
-    waiting::<TokioWheel, ScheduledTask<u64>>(tasks, size_of::<Captured>(), start)
+    waiting::<TokioWheel, ScheduledTask<u64>>(size_of::<Captured>(), start)
 }
 
 /// Spawns tasks that sleep first.
-pub fn spawned<P: Peer>(tasks: u64) -> Waiting {
+pub fn spawned<P: Peer>() -> Vec<Figure> {
     let start = |delay, captured| tokio::spawn(sleep_and_run::<P>(delay, || {}, captured));
     let size = size_of_val(&sleep_and_run::<P>(HOUR, || {}, Captured::new(0)));
-    waiting::<P, JoinHandle<u64>>(tasks, size, start)
+    waiting::<P, JoinHandle<u64>>(size, start)
 }
 
 /// Starts the tasks, half of them on each worker.
 fn waiting<P: Peer, H: Send + 'static>(
-    tasks: u64,
     future: usize,
     start: impl Fn(Duration, Captured) -> H + Copy + Send + 'static,
-) -> Waiting {
+) -> Vec<Figure> {
     let runtime = runtime_for::<P>(WORKERS);
     // Allocates what exists only once, before the first reading.
     on_workers(&runtime, WORKERS, |_| async move {
@@ -107,8 +94,8 @@ fn waiting<P: Peer, H: Send + 'static>(
     thread::sleep(Duration::from_millis(100));
     let before = resident_bytes();
     let handles = on_workers(&runtime, WORKERS, |worker| async move {
-        let mine = (worker as u64..tasks).step_by(WORKERS);
-        mine.map(|i| start(far(i, tasks), Captured::new(i)))
+        let mine = (worker as u64..WAITING).step_by(WORKERS);
+        mine.map(|i| start(far(i, WAITING), Captured::new(i)))
             .collect::<Vec<_>>()
     });
     // The spawned tasks need time to fall asleep.
@@ -116,17 +103,17 @@ fn waiting<P: Peer, H: Send + 'static>(
     let grown = resident_bytes() - before;
     let tokio_tasks = runtime.metrics().num_alive_tasks();
     drop(handles);
-    Waiting {
-        bytes_per_task: grown as f64 / tasks as f64,
-        future,
-        handle: size_of::<H>(),
-        tokio_tasks,
-    }
+    vec![
+        ("per task", grown as f64 / WAITING as f64, "B"),
+        ("of which the future", future as f64, "B"),
+        ("of which the handle", size_of::<H>() as f64, "B"),
+        ("tokio tasks", tokio_tasks as f64, "tasks"),
+    ]
 }
 
 /// Returns how much resident memory grows per stream with every limit, without the inner stream:
 /// at rest, and while a read waits.
-pub fn streams(streams: usize) -> [f64; 2] {
+pub fn streams() -> Vec<Figure> {
     const LIMIT: Duration = Duration::from_secs(30);
     const RATE: MinRate = MinRate::new(1_000, LIMIT);
     let runtime = runtime(1);
@@ -138,18 +125,21 @@ pub fn streams(streams: usize) -> [f64; 2] {
     let limits = limits.min_read_rate(RATE).min_write_rate(RATE);
     let limited = |stream| TimeoutStream::with_limits(stream, limits);
     // The pipes exist before the first reading. Creates the timer and its driver too.
-    let (mut inner, _others): (Vec<_>, Vec<_>) = (0..=streams).map(|_| duplex(1)).unzip();
+    let (mut inner, _others): (Vec<_>, Vec<_>) = (0..=STREAMS).map(|_| duplex(1)).unzip();
     wait(&mut limited(inner.pop().expect("there is one more")));
     // A pipe keeps the waker of a read that waits.
     inner.iter_mut().for_each(wait);
-    let mut all = Vec::with_capacity(streams);
+    let mut all = Vec::with_capacity(STREAMS);
     let before = resident_bytes() as f64;
-    let own = (streams * size_of::<DuplexStream>()) as f64;
-    let grown = || (resident_bytes() as f64 - before - own) / streams as f64;
+    let own = (STREAMS * size_of::<DuplexStream>()) as f64;
+    let grown = || (resident_bytes() as f64 - before - own) / STREAMS as f64;
     all.extend(inner.drain(..).map(limited));
     let at_rest = grown();
     all.iter_mut().for_each(wait);
-    [at_rest, grown()]
+    vec![
+        ("beside its inner stream", at_rest, "B"),
+        ("while a read waits", grown(), "B"),
+    ]
 }
 
 fn wait(stream: &mut (impl AsyncRead + Unpin)) {

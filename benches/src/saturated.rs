@@ -23,12 +23,10 @@ use std::{
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use tokio::{
-    runtime::Runtime,
-    sync::{Notify, mpsc},
-};
+use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::{
+    Figure,
     lab::{on_workers, runtime_for, stay_on_core},
     late::{Late, nanos_late},
     peer::{Peer, PeerKind},
@@ -109,9 +107,6 @@ pub struct Load {
     pub tasks: usize,
     /// How long a poll of such a task takes.
     pub length: Duration,
-    /// Whether each such task is a pair of tasks that send a message to and fro. One of the two is
-    /// always ready. Otherwise each task wakes itself.
-    pub channels: bool,
     /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes have
     /// fixed numbers of them, and so many timers that stay pending.
     pub count: u64,
@@ -119,33 +114,46 @@ pub struct Load {
     pub lasting: Duration,
 }
 
-/// The results of a sample.
-pub struct Outcome {
-    /// How late the probe woke, or the sleeping tasks. A sleep that has expired and is pending at
-    /// the end counts with the lateness that it has reached.
-    pub late: Late,
-    /// The part of `late` that woke within the last second, or was pending at the end.
-    pub last: Late,
-    /// How many expired sleeps were pending at the end.
-    pub pending: u64,
-    /// How often the sleeping task woke that woke most often, less the wakes of the task that woke
-    /// least often.
-    pub spread: u64,
-    /// How late the probe beside a crowd woke.
-    pub probe: Option<Late>,
-    /// The share of the workers' time that the load used. `None` for a service.
-    pub load: Option<f64>,
-}
-
-/// Takes a sample. The process must not have done anything else before.
-pub fn sample(peer: PeerKind, load: Load) -> Outcome {
-    with_peer!(peer, P => match load.scene {
+/// Takes a sample. The process must not have done anything else before. Returns how late the probe
+/// or the sleeping tasks woke. A sleep that has expired and is pending at the end counts with the
+/// lateness that it has reached.
+pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut lateness = |names: [&'static str; 3], late: &Late| {
+        let values = [0.5, 0.99, 1.0].map(|part| late.ms(part));
+        figures.extend(names.into_iter().zip(values).map(|(of, ms)| (of, ms, "ms")));
+    };
+    let outcome = with_peer!(peer, P => match load.scene {
         Scene::Sleeps => sleepers::<P>(load, (1, PROBE)),
         Scene::Steady => sleepers::<P>(load, STEADY),
         Scene::Service => service::<P>(load),
         Scene::Sustained => sleepers::<P>(load, (load.count, SUSTAINED)),
         Scene::Crowd => crowd::<P>(load),
-    })
+    });
+    lateness(["p50", "p99", "worst"], &outcome.late);
+    if load.scene == Scene::Sustained {
+        let names = [
+            "last second's p50",
+            "last second's p99",
+            "last second's worst",
+        ];
+        lateness(names, &outcome.last);
+    }
+    if let Some(probe) = &outcome.probe {
+        lateness(["probe's p50", "probe's p99", "probe's worst"], probe);
+    }
+    figures.push(("count of", outcome.late.count() as f64, "sleeps"));
+    figures.push(("early of", outcome.late.early() as f64, "sleeps"));
+    figures
+}
+
+/// The results of a sample.
+struct Outcome {
+    late: Late,
+    /// The part of `late` that woke within the last second, or was pending at the end.
+    last: Late,
+    /// How late the probe beside a crowd woke.
+    probe: Option<Late>,
 }
 
 /// What a sleeping task has done. The main thread reads it at the end, because a task that starves
@@ -169,7 +177,6 @@ struct Stage {
     load: Load,
     /// The instant at which the load starts.
     start: Instant,
-    polls: Arc<AtomicU64>,
     done: Arc<AtomicBool>,
 }
 
@@ -199,7 +206,6 @@ impl Stage {
             runtime,
             load,
             start,
-            polls: Arc::default(),
             done: Arc::default(),
         };
         stage.spawn_registered(load.idle(), move |i| {
@@ -233,33 +239,16 @@ impl Stage {
     /// long for its first poll.
     fn start_load(&self) {
         wait_until(self.start);
-        let Load {
-            tasks,
-            length,
-            channels,
-            ..
-        } = self.load;
+        let Load { tasks, length, .. } = self.load;
         let workers = self.load.threads();
         on_workers(self.runtime, workers, |worker| {
-            let (polls, done) = (self.polls.clone(), self.done.clone());
+            let done = self.done.clone();
             async move {
                 // A worker that always has a task does not steal, so each worker keeps its own
                 // tasks.
                 for _ in (worker..tasks).step_by(workers) {
-                    let (polls, done) = (polls.clone(), done.clone());
-                    let is_done = move || {
-                        polls.fetch_add(1, Relaxed);
-                        done.load(Relaxed)
-                    };
-                    if channels {
-                        let (there, from_there) = mpsc::channel(1);
-                        let (here, from_here) = mpsc::channel(1);
-                        there.try_send(()).expect("the channel is new");
-                        tokio::spawn(pass_on(from_there, here, length, is_done.clone()));
-                        tokio::spawn(pass_on(from_here, there, length, is_done));
-                    } else {
-                        tokio::spawn(always_ready(length, is_done));
-                    }
+                    let done = done.clone();
+                    tokio::spawn(always_ready(length, move || done.load(Relaxed)));
                 }
             }
         });
@@ -273,19 +262,12 @@ impl Stage {
 
     /// Waits while `goes_on` returns true, then ends the load.
     fn observe_while(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> Outcome {
-        let (polls, began) = (self.polls.load(Relaxed), Instant::now());
         while goes_on() {
             thread::sleep(Duration::from_millis(10));
         }
-        let end = Instant::now();
-        let worked = self.load.length * (self.polls.load(Relaxed) - polls) as u32;
-        let time = (end - began) * self.load.threads() as u32;
-        let outcome = Outcome::of(observed, end);
+        let outcome = Outcome::of(observed, Instant::now());
         self.done.store(true, Relaxed);
-        Outcome {
-            load: Some(worked.as_secs_f64() / time.as_secs_f64()),
-            ..outcome
-        }
+        outcome
     }
 
     /// Spawns tasks that sleep again and again after the start. They do not all begin together.
@@ -313,7 +295,21 @@ impl Stage {
         observed
     }
 }
+
 impl Load {
+    /// Names a figure of a load. The variant of its row contains the count.
+    pub fn name(&self, figure: &str) -> String {
+        let (workers, tasks, length) = (self.workers, self.tasks, self.length.as_micros());
+        let ready = format!("{workers}, {tasks} x {length} us");
+        match self.scene {
+            Scene::Sleeps => format!("{figure} sleep, {ready}, idle"),
+            Scene::Steady => format!("{figure} 30,000/s, {ready}, idle"),
+            Scene::Service => format!("{figure} sleep, {workers}, rpc, idle"),
+            Scene::Sustained => format!("{figure} sustained, {ready}, per second"),
+            Scene::Crowd => format!("{figure} crowd, {ready}, of"),
+        }
+    }
+
     /// Returns the time between the start of a runtime and the start of the load. It is long enough
     /// to register the idle timers on a slow machine. The load then starts at the right time for a
     /// cascade.
@@ -351,11 +347,9 @@ impl Outcome {
     /// Evaluates what tasks have noted until `end`.
     fn of(observed: &[Observed], end: Instant) -> Self {
         let (mut late, mut last) = (Vec::new(), Vec::new());
-        let (mut pending, mut most, mut fewest) = (0, 0, u64::MAX);
         for sleeps in observed {
             let sleeps = sleeps.lock().expect(PANICKED);
             let expired = sleeps.deadline.filter(|&deadline| deadline < end);
-            pending += u64::from(expired.is_some());
             let unfinished = expired.map(|deadline| (deadline, end));
             for (deadline, woken) in sleeps.woken.iter().copied().chain(unfinished) {
                 let nanos = nanos_late(deadline, woken);
@@ -364,16 +358,11 @@ impl Outcome {
                     last.push(nanos);
                 }
             }
-            let fires = sleeps.woken.len() as u64;
-            (most, fewest) = (fires.max(most), fires.min(fewest));
         }
         Self {
             late: late.into_iter().collect(),
             last: last.into_iter().collect(),
-            pending,
-            spread: most - fewest,
             probe: None,
-            load: None,
         }
     }
 }
@@ -396,10 +385,7 @@ fn service<P: Peer>(load: Load) -> Outcome {
             workload::rpc::<P>(REQUESTS).await;
         }
     });
-    Outcome {
-        load: None,
-        ..stage.observe(&sleepers)
-    }
+    stage.observe(&sleepers)
 }
 
 fn crowd<P: Peer>(load: Load) -> Outcome {
@@ -499,22 +485,6 @@ pub async fn always_ready(length: Duration, done: impl Fn() -> bool) {
     .await;
 }
 
-/// Waits for a message, works for `length`, asks `done`, and passes the message on if `done` returns
-/// false.
-async fn pass_on(
-    mut from: mpsc::Receiver<()>,
-    to: mpsc::Sender<()>,
-    length: Duration,
-    done: impl Fn() -> bool,
-) {
-    while from.recv().await.is_some() {
-        work(length);
-        if done() || to.send(()).await.is_err() {
-            return;
-        }
-    }
-}
-
 fn work(length: Duration) {
     let end = Instant::now() + length;
     while Instant::now() < end {
@@ -531,7 +501,6 @@ mod tests {
         workers: 1,
         tasks: 4,
         length: Duration::from_micros(10),
-        channels: false,
         count: 100,
         lasting: Duration::from_millis(300),
     };
@@ -539,28 +508,23 @@ mod tests {
     #[test]
     fn every_scene_observes_sleeps() {
         for &scene in Scene::value_variants() {
-            for (peer, workers, channels) in [
-                (PeerKind::TokioWheel, 0, false),
-                (PeerKind::TokioWheel, 2, true),
-                (PeerKind::Tokio, 0, true),
-                (PeerKind::Tokio, 2, false),
-            ] {
+            for (peer, workers) in [(PeerKind::TokioWheel, 0), (PeerKind::Tokio, 2)] {
                 let mut load = Load {
                     scene,
                     workers,
-                    channels,
                     ..LOAD
                 };
                 if load.idle() > 0 {
                     // The test would wait seconds for the cascade of idle timers.
                     load.count = 0;
                 }
-                let outcome = sample(peer, load);
-                let of = format!("{scene:?} of {}, {workers} workers", peer.name());
-                assert!(outcome.late.count() > 0, "{of}");
-                assert_eq!(outcome.late.early(), 0, "{of}");
-                let probed = outcome.probe.is_some_and(|late| late.count() > 0);
-                assert_eq!(probed, scene == Scene::Crowd, "{of}");
+                let figures = sample(peer, load);
+                let has = |name| figures.iter().find(|figure| figure.0 == name);
+                let value = |name| has(name).expect("each scene has it").1;
+                assert!(value("count of") > 0.0, "{scene:?}");
+                assert_eq!(value("early of"), 0.0, "{scene:?}");
+                let is_probed = has("probe's worst").is_some();
+                assert_eq!(is_probed, scene == Scene::Crowd, "{scene:?}");
             }
         }
     }

@@ -85,18 +85,11 @@ pub fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Formats an interval.
-pub fn interval((low, high): (f64, f64)) -> String {
-    format!("{}-{}", number(low), number(high))
-}
-
-/// Formats an estimate with its interval.
-pub fn range(estimate: &Estimate) -> String {
-    format!(
-        "{} ({})",
-        number(estimate.median),
-        interval(estimate.spread)
-    )
+/// Formats an estimate in this unit, with its interval.
+pub fn range(estimate: &Estimate, unit: &str) -> String {
+    let (low, high) = estimate.spread;
+    let [median, low, high] = [estimate.median, low, high].map(number);
+    format!("{median}{unit} ({low}-{high})")
 }
 
 /// Prints rows of cells. The first column is aligned to the left, all others to the right. A row

@@ -24,6 +24,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The number of sleeps in each shard, if the shards hold any.
 const HELD: usize = 16;
 
+/// Names a wake-up of the driver. The variant of its row contains the number of shards.
+pub const fn name(held: bool) -> &'static str {
+    match held {
+        true => "each shard holds sleeps, shards",
+        false => "the other shards are empty, shards",
+    }
+}
+
 /// Returns the CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of
 /// 30 s. Otherwise all shards are empty except the shard that fires.
 pub fn sample(shards: usize, held: bool) -> Duration {

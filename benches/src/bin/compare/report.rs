@@ -1,18 +1,16 @@
 //! Holds the measured figures, and prints every row of them. A row is one figure of every timer
 //! that has it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::ValueEnum;
-use indicatif::HumanCount;
+use indicatif::{HumanCount, HumanDuration};
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
-    machine,
-    peer::{Bare, Peer, Tokio, TokioWheel},
-    stats::{Estimate, interval, median, number, print_table, range},
+    floor, machine,
+    peer::{BUILD_ALTERNATIVE, Bare, Peer, Tokio, TokioAlt, TokioWheel},
+    stats::{Estimate, median, print_table, range},
 };
-
-use crate::job::{FLOOR, Figures};
 
 /// The crate of this workspace, the timer that it replaces, and no timer.
 pub(crate) const OURS: &str = TokioWheel::NAME;
@@ -59,7 +57,7 @@ impl Section {
             Self::Firing => {
                 "sleeps fire\n\
                  fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
-                 a task yields in a loop. If a sleep was polled too late, the machine was too slow for the others."
+                 a task yields in a loop. If a sleep was polled too late, the machine was too slow for the scene."
             }
             Self::Lateness => "lateness",
             Self::Saturated => {
@@ -67,7 +65,7 @@ impl Section {
                  The name says how many workers there are (0: a current-thread runtime), how many tasks are always\n\
                  ready, and how long one of their polls takes. The count of idle timers follows, or how many sleeps\n\
                  fire each second, or how many have one deadline. A sleep that is pending at the end counts with the\n\
-                 lateness that it has reached. load: the share of the workers' time of these tasks."
+                 lateness that it has reached."
             }
             Self::Memory => {
                 "memory\n\
@@ -84,6 +82,19 @@ impl Section {
 
 /// The name of a row of the table: section, workload, variant.
 pub(crate) type RowName<'a> = (Section, &'a str, &'a str);
+
+/// The row of the floor, and the rows of its parts.
+pub(crate) const FLOOR: RowName<'_> = floor_row(floor::IN_ALL);
+
+pub(crate) const fn floor_row(part: &str) -> RowName<'_> {
+    (Section::Floor, "floor", part)
+}
+
+/// The time in which a line moves from the first core to another. The variant names that core.
+pub(crate) const TRANSFER: &str = "line from the first core to core";
+
+/// The rows of a job, with their figures.
+pub(crate) type Figures = Vec<(Row, f64)>;
 
 /// A figure that some timers have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,6 +286,7 @@ impl Measured {
 /// Prints every row of figures. Each timer has a line with its interval, and its multiple of this
 /// crate's figure.
 pub(crate) fn print(measured: &Measured) {
+    print_machine(measured);
     for &section in Section::value_variants() {
         let mut rows: Vec<&Row> = Vec::new();
         for series in measured.section(section) {
@@ -304,25 +316,39 @@ pub(crate) fn print(measured: &Measured) {
     );
 }
 
+/// Prints the machine, and whether it was quiet.
+pub(crate) fn print_machine(measured: &Measured) {
+    println!("Machine: {}, {} cores.", measured.machine, measured.cores);
+    println!(
+        "Rounds: {}, in {}. In each, the timers take turns, each in a process of its own.",
+        measured.rounds,
+        HumanDuration(Duration::from_secs_f64(measured.seconds)),
+    );
+    if let Some(busy) = measured.busy {
+        println!("{}", machine::describe(busy));
+    }
+    if !measured.failed.is_empty() {
+        println!("NOT MEASURED: {} jobs, see the end.", measured.failed.len());
+    }
+    let mut series = measured.series.iter();
+    if !series.any(|series| series.peer == TokioAlt::NAME) {
+        println!("{BUILD_ALTERNATIVE}");
+    }
+}
+
 /// Returns the cells of one timer in one row.
 fn line(measured: &Measured, series: &Series) -> Vec<String> {
-    let of_interval = |estimate: Option<Estimate>, unit: &str| {
-        estimate.map_or_else(String::new, |estimate| {
-            format!(
-                "{}{unit} ({})",
-                number(estimate.median),
-                interval(estimate.spread)
-            )
-        })
+    let shown = |estimate: Option<Estimate>, unit: &str| {
+        estimate.map_or_else(String::new, |estimate| range(&estimate, unit))
     };
     let ours = measured
         .find(series.row.name(), OURS)
         .filter(|_| series.peer != OURS);
     vec![
         format!("  {}", series.peer),
-        range(&series.estimate()),
-        of_interval(ours.and_then(|ours| series.ratio_to(ours)), "x"),
-        of_interval(measured.floors(series), " floors"),
+        range(&series.estimate(), ""),
+        shown(ours.and_then(|ours| series.ratio_to(ours)), "x"),
+        shown(measured.floors(series), " floors"),
     ]
 }
 

@@ -4,12 +4,10 @@
 use tokio_wheel_benches::{
     floor::PARTS,
     stats::{Estimate, number, print_table, range},
+    wakeup,
 };
 
-use crate::{
-    job::{FLOOR, floor_row, wakeup_workload},
-    report::{BARE, ByRound, Measured, OURS, RowName, Section, TOKIO},
-};
+use crate::report::{BARE, ByRound, FLOOR, Measured, OURS, RowName, Section, TOKIO, floor_row};
 use Limit::{AtLeast, AtMost};
 
 /// The command that counts the locked instructions of an operation.
@@ -98,7 +96,7 @@ impl Figures<'_> {
 
     /// Returns a wake-up of the driver as a multiple of a wake-up with one shard.
     fn wakeup(self, held: bool, shards: &str) -> Option<Estimate> {
-        let row = |shards| self.ours((Section::Wakeups, wakeup_workload(held), shards));
+        let row = |shards| self.ours((Section::Wakeups, wakeup::name(held), shards));
         per(row(shards), row("1"))
     }
 
@@ -111,11 +109,6 @@ impl Figures<'_> {
     /// milliseconds, these count instead.
     fn most_late_share(self, figure: &str, of: &str, least: f64) -> Option<Estimate> {
         self.highest(figure, of, |ours, tokio| ours.per(&tokio.at_least(least)))
-    }
-
-    /// Returns the highest figure less tokio's figure.
-    fn most_more(self, figure: &str, of: &str) -> Option<Estimate> {
-        self.highest(figure, of, |ours, tokio| ours.less(&tokio))
     }
 
     /// Combines this crate's and tokio's figures in each row on a saturated runtime whose name is
@@ -183,7 +176,6 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("saturated x2", "99%, ours / tokio", f.most_late_share("p99", X2, 0.0), AtMost(2.0), Some(1.0)),
         ("saturated x2", "99%, ms", f.most_late("p99", X2), AtMost(20.0), None),
         ("sustained", "99% at the end, ours / tokio or 13 ms", f.most_late_share("last second's p99", "sustained,", 20.0 / 1.5), AtMost(1.5), Some(1.0)),
-        ("sustained", "spread of fires, ours - tokio", f.most_more("spread of fires,", "sustained,"), AtMost(2.0), None),
         ("crowd", "median, ours / tokio", f.most_late_share("p50", "crowd,", 0.0), AtMost(1.5), Some(1.0)),
         ("crowd", "worst, ours / tokio", f.most_late_share("worst", "crowd,", 0.0), AtMost(1.5), Some(1.0)),
         ("crowd", "probe's worst, ours / tokio or 10 ms", f.most_late_share("probe's worst", "crowd,", 10.0), AtMost(2.0), Some(1.0)),
@@ -223,7 +215,7 @@ pub(crate) fn print(measured: &Measured) {
             figure.to_owned(),
             value
                 .as_ref()
-                .map_or_else(|| "not measured".to_owned(), range),
+                .map_or_else(|| "not measured".to_owned(), |value| range(value, "")),
             limit.text(),
             answer(limit).to_owned(),
             aim.map_or_else(String::new, Limit::text),
@@ -246,7 +238,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        job::{Job, Task, saturated_workload},
+        job::{Job, Task},
         jobs::{REQUIRED, load},
         report::Row,
     };
@@ -255,7 +247,7 @@ mod tests {
     fn what_is_required_of_a_saturated_runtime_is_measured() {
         let names = REQUIRED.map(|ready| {
             let load = load(Scene::Sleeps, ready, 0, Duration::ZERO);
-            saturated_workload("worst", load)
+            load.name("worst")
         });
         assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
     }
@@ -266,10 +258,7 @@ mod tests {
         for scene in [Scene::Sustained, Scene::Crowd] {
             for peer in [OURS, TOKIO] {
                 let load = load(scene, (2, 2, 10), 10, Duration::from_millis(300));
-                let job = Job {
-                    peer: peer.to_owned(),
-                    task: Task::Saturated(load),
-                };
+                let job = Job::new(peer, Task::Saturated(load));
                 measured.add(0, peer, job.run().expect("the job failed"));
             }
         }
@@ -293,7 +282,6 @@ mod tests {
         assert_eq!(median(f.most_late("worst", X1)), Some(9.0));
         assert_eq!(median(f.most_late_share("worst", X1, 0.0)), Some(4.0));
         assert_eq!(median(f.most_late_share("worst", X1, 2.0)), Some(3.0));
-        assert_eq!(median(f.most_more("worst", X1)), Some(6.0));
         assert_eq!(median(f.most_late("worst", X2)), None);
     }
 

@@ -147,8 +147,8 @@ impl Storm {
 /// The observations of the server during a storm.
 #[derive(Serialize, Deserialize)]
 struct Expiries {
-    /// How late the limits were that have expired.
-    late: Late,
+    /// How many nanoseconds late the limits were that have expired.
+    late: Vec<i64>,
     /// When the last limit expired after the beginning of the storm, in milliseconds.
     last_ms: f64,
     /// The server's CPU time until then, or until the end of the window if that was later.
@@ -260,7 +260,7 @@ fn measure(
         ..Load::closed(0)
     })?;
     let expiries: Expiries = server.ask(&(timer != Timer::None))?;
-    sum_up(timer, &storm, &trips, &expiries).map(Some)
+    sum_up(timer, &storm, &trips, expiries).map(Some)
 }
 
 /// Returns the figures of a storm. Fails if a request got no answer.
@@ -268,8 +268,9 @@ fn sum_up(
     timer: Timer,
     storm: &Storm,
     trips: &[Trip],
-    Expiries { late, last_ms, cpu }: &Expiries,
+    Expiries { late, last_ms, cpu }: Expiries,
 ) -> anyhow::Result<(Vec<Figure>, Trips)> {
+    let late: Late = late.into_iter().collect();
     let round_trips = trips.iter().map(|trip| Some((trip.due, trip.answer?.0)));
     let round_trips: Option<Vec<_>> = round_trips.collect();
     let round_trips = round_trips.context("an active connection got no answer within 20 s")?;
@@ -300,7 +301,7 @@ fn sum_up(
         ("limits late p50, ms", Times, expired(late.ms(0.5))),
         ("limits late p99, ms", Times, expired(late.ms(0.99))),
         ("limits late max, ms", Times, expired(late.ms(1.0))),
-        ("all expired after, ms", Times, expired(*last_ms)),
+        ("all expired after, ms", Times, expired(last_ms)),
         ("server's CPU, ms", Times, cpu.as_secs_f64() * 1e3),
         ("limits that expired early", Difference, late.early() as f64),
         ("limits pending 10 s later", Difference, missing as f64),
