@@ -27,7 +27,7 @@ use tokio_wheel_benches::{
     model::{OPERATIONS, Operation, Processor},
     peer::{Peer, Tokio, TokioWheel},
     pending::{BLOCK, Block, block},
-    plot::{Axis, Chart, Curve, Mark, title},
+    plot::{Axis, Chart, Curve, title},
     stats::{number, print_table},
 };
 
@@ -311,9 +311,13 @@ fn draw_model(processor: &Processor, file: &Path) -> anyhow::Result<()> {
         caption: "Churn after every 5 us of other work: flat if more workers cost nothing",
         note: "Lower is better. Pale: after every 20 us. A model predicts this, it is not measured.",
         source: &format!("scaling -- model, for {}", processor.name),
-        x: Axis::logarithmic("worker threads, each on a core", (1.0, 128.0), marks.collect()),
-        y: Axis::decades("ns per operation (logarithmic)", (50.0, 2e5), |ns| ns.to_string()),
-        mark: Mark::Line,
+        x: Axis {
+            title: "worker threads, each on a core",
+            is_logarithmic: true,
+            marks: marks.collect(),
+        },
+        y: "ns per operation (logarithmic)",
+        has_dots: false,
         curves: &curves,
     }
     .draw(file)

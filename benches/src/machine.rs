@@ -1,17 +1,14 @@
 //! Describes the machine, and measures how busy other programs keep it.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, thread};
 
 use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, process::Process};
 
-use crate::lab;
+use crate::process::NO_PROC;
 
 /// The share of the cores' time that other programs and the host of a virtual machine may take before
 /// the figures suffer.
 const QUIET: f64 = 0.05;
-
-/// How long to observe the machine before the first job.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Returns the names of the processor and the kernel, and the version of tokio.
 pub fn name() -> String {
@@ -39,8 +36,8 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Counts of ticks, over the cores that this process may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Counts of ticks, over all cores.
+#[derive(Clone, Copy)]
 pub struct Ticks {
     total: u64,
     /// The ticks in which a process ran, or in which the host ran something else.
@@ -50,39 +47,24 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Reads the counts. Returns `None` where Linux's `/proc` is missing.
-    pub fn read() -> Option<Self> {
-        let own = Process::myself().ok()?.stat().ok()?;
+    pub fn read() -> Self {
+        let own = Process::myself().and_then(|process| process.stat());
+        let own = own.expect(NO_PROC);
         let children = own.cutime.max(0) + own.cstime.max(0);
-        let mut ticks = Self {
+        let all = KernelStats::current().expect(NO_PROC).total;
+        let used = all.user + all.nice + all.system + all.steal.unwrap_or(0);
+        Self {
+            total: used + all.idle + all.iowait.unwrap_or(0),
+            used,
             own: own.utime + own.stime + children as u64,
-            ..Self::default()
-        };
-        let stats = KernelStats::current().ok()?;
-        for core in lab::cores() {
-            let cpu = stats.cpu_time.get(core)?;
-            let used = cpu.user + cpu.nice + cpu.system + cpu.steal?;
-            ticks.used += used;
-            ticks.total += used + cpu.idle + cpu.iowait? + cpu.irq? + cpu.softirq?;
         }
-        Some(ticks)
     }
 
-    /// Returns the share of the time that others took since an earlier reading, or `None` if no tick
-    /// has passed.
-    pub fn since(self, before: Self) -> Option<f64> {
-        let total = self.total.saturating_sub(before.total);
-        let own = self.own.saturating_sub(before.own);
-        let used = self.used.saturating_sub(before.used);
-        (total > 0).then(|| used.saturating_sub(own) as f64 / total as f64)
+    /// Returns the share of the time that others took between this reading and a later one.
+    pub fn busy_until(self, later: Self) -> f64 {
+        let used = (later.used - self.used).saturating_sub(later.own - self.own);
+        used as f64 / (later.total - self.total).max(1) as f64
     }
-}
-
-/// Returns how busy other programs are before the first job.
-pub fn look() -> Option<f64> {
-    let before = Ticks::read()?;
-    thread::sleep(LOOK);
-    Ticks::read()?.since(before)
 }
 
 /// Says whether a machine is quiet on which others take this share of the cores' time.
@@ -108,10 +90,6 @@ mod tests {
     fn what_this_program_uses_is_not_the_others() {
         let ticks = |total, used, own| Ticks { total, used, own };
         let (before, after) = (ticks(1_000, 100, 50), ticks(2_000, 520, 410));
-        let busy = after.since(before).expect("a thousand ticks");
-        assert_eq!(busy, 0.06);
-        assert!(describe(busy).contains("WARNING") && !describe(0.04).contains("WARNING"));
-        assert_eq!(before.since(before), None);
-        assert!(Ticks::read().expect("tests run on Linux").total > 0);
+        assert_eq!(before.busy_until(after), 0.06);
     }
 }

@@ -4,6 +4,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
+use indicatif::HumanCount;
 use plotters::{
     coord::{
         Shift,
@@ -29,22 +30,18 @@ const TIMERS: [(&str, &str, RGBColor); 6] = [
     ("async_io", "async-io", RGBColor(40, 162, 84)),
 ];
 
-/// Returns the color of a timer, or gray for an unknown timer. A state may follow the name after a
-/// comma: "tokio::time, armed" has the color of "tokio::time".
-fn color(timer: &str) -> RGBColor {
-    known(timer).map_or(GREY, |(_, color)| color)
-}
-
 /// Returns the name of a timer in plots. An unknown timer keeps its own name.
 pub fn title(timer: &str) -> &str {
     known(timer).map_or(timer, |(title, _)| title)
 }
 
+/// Finds the title and the color of a timer. A state may follow the name after a comma:
+/// "tokio::time, armed" has the color of "tokio::time".
 fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
     let name = timer.split(',').next().unwrap_or(timer);
-    let is_known = |&&(key, title, _): &&(&str, &str, RGBColor)| [key, title].contains(&name);
-    let (_, title, color) = TIMERS.iter().find(is_known)?;
-    Some((title, *color))
+    let mut timers = TIMERS.iter();
+    let timer = timers.find(|timer| timer.0 == name || timer.1 == name)?;
+    Some((timer.1, timer.2))
 }
 
 const WIDTH: u32 = 900;
@@ -66,54 +63,43 @@ const FOOT: u32 = 24;
 /// The number of places on an axis, more than it has pixels.
 const END: i32 = 10_000;
 
-/// An axis between two values, with marks.
-pub struct Axis {
-    title: String,
-    span: (f64, f64),
-    logarithmic: bool,
-    marks: Vec<(f64, String)>,
+/// An axis from its first mark to its last mark.
+pub struct Axis<'a> {
+    pub title: &'a str,
+    /// Whether equal steps are equal factors. Otherwise they are equal differences.
+    pub is_logarithmic: bool,
+    pub marks: Vec<(f64, String)>,
 }
 
-impl Axis {
-    /// Creates an axis on which equal steps are equal differences.
-    pub fn linear(title: &str, span: (f64, f64), marks: Vec<(f64, String)>) -> Self {
-        Self {
-            title: title.to_owned(),
-            span,
-            logarithmic: false,
-            marks,
-        }
-    }
-
-    /// Creates an axis on which equal steps are equal factors.
-    pub fn logarithmic(title: &str, span: (f64, f64), marks: Vec<(f64, String)>) -> Self {
-        Self {
-            logarithmic: true,
-            ..Self::linear(title, span, marks)
-        }
-    }
-
-    /// Creates a logarithmic axis for the values within `span`. It begins and ends at a round
-    /// number.
-    pub fn decades(title: &str, span: (f64, f64), name: impl Fn(f64) -> String) -> Self {
+impl<'a> Axis<'a> {
+    /// Returns a logarithmic axis for the values of the curves.
+    fn of_values(title: &'a str, curves: &[Curve]) -> Self {
+        let values = || (curves.iter()).flat_map(|curve| curve.points.iter().map(|point| point.1));
+        let low = values().fold(f64::INFINITY, f64::min);
+        let high = values().fold(0.0, f64::max);
         let steps = (-3..12).flat_map(|decade| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(decade)));
-        let steps: Vec<_> = steps.collect();
-        let below = steps.iter().rev().find(|&&step| step <= span.0);
-        let above = steps.iter().find(|&&step| step >= span.1);
-        let span = (*below.unwrap_or(&span.0), *above.unwrap_or(&span.1));
-        let within = |step: &f64| (span.0..=span.1).contains(step);
-        let marks = steps.into_iter().filter(within);
-        Self::logarithmic(title, span, marks.map(|step| (step, name(step))).collect())
+        let mut steps: Vec<_> = steps.collect();
+        steps.retain(|&step| step * 2.5 > low && step < high * 2.5);
+        let name = |step| match step {
+            1.0.. => HumanCount(step as u64).to_string(),
+            _ => step.to_string(),
+        };
+        Self {
+            title,
+            is_logarithmic: true,
+            marks: steps.into_iter().map(|step| (step, name(step))).collect(),
+        }
     }
 
     /// Returns where a value is on the axis, from 0 to [`END`]. A value beyond the axis is drawn at
     /// its end.
     fn place(&self, value: f64) -> i32 {
-        let scale = |value: f64| match self.logarithmic {
+        let scale = |value: f64| match self.is_logarithmic {
             true => value.log10(),
             false => value,
         };
-        let (first, last) = (scale(self.span.0), scale(self.span.1));
+        let mark = |at: usize| scale(self.marks[at].0);
+        let (first, last) = (mark(0), mark(self.marks.len() - 1));
         let part = (scale(value) - first) / (last - first);
         (part.clamp(0.0, 1.0) * f64::from(END)).round() as i32
     }
@@ -131,24 +117,14 @@ impl Axis {
     }
 }
 
-/// How a plot shows points.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// A line from each point to the next point.
-    Line,
-    /// A line through the points, and a dot on each point.
-    DottedLine,
-}
-
-/// The points of one timer. A point beyond an axis is drawn at the end of that axis.
+/// The points of one timer.
 pub struct Curve {
-    /// The name in the legend: a timer that [`color`] knows, and optionally a state.
+    /// The name in the legend: a timer, and optionally a state.
     pub name: String,
     /// Whether to draw outlines instead of full dots, and lighter lines.
     pub faint: bool,
     /// Whether the curve shows this crate, and therefore stands out.
     pub ours: bool,
-    /// The coordinates of the points.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -161,11 +137,11 @@ pub struct Chart<'a> {
     /// The command and the machine.
     pub source: &'a str,
     /// The axis from left to right.
-    pub x: Axis,
-    /// The axis from the bottom to the top.
-    pub y: Axis,
-    /// How the plot shows its points.
-    pub mark: Mark,
+    pub x: Axis<'a>,
+    /// The title of the logarithmic axis from the bottom to the top.
+    pub y: &'a str,
+    /// Whether to draw a dot on each point.
+    pub has_dots: bool,
     /// The curves, in the order of the legend.
     pub curves: &'a [Curve],
 }
@@ -188,6 +164,7 @@ impl Chart<'_> {
     }
 
     fn draw_on(&self, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
+        let y = Axis::of_values(self.y, self.curves);
         let (head, body) = root.split_vertically(HEAD);
         head.draw(&Text::new(self.caption, (12, 12), text(20)))?;
         head.draw(&Text::new(self.note, (12, 37), text(16)))?;
@@ -199,15 +176,15 @@ impl Chart<'_> {
             .margin_right(28)
             .x_label_area_size(48)
             .y_label_area_size(78)
-            .build_cartesian_2d(self.x.coordinates(), self.y.coordinates())?;
+            .build_cartesian_2d(self.x.coordinates(), y.coordinates())?;
         chart
             .configure_mesh()
-            .x_desc(&*self.x.title)
-            .y_desc(&*self.y.title)
+            .x_desc(self.x.title)
+            .y_desc(self.y)
             .x_labels(self.x.marks.len())
-            .y_labels(self.y.marks.len())
+            .y_labels(y.marks.len())
             .x_label_formatter(&|&place| self.x.name(place))
-            .y_label_formatter(&|&place| self.y.name(place))
+            .y_label_formatter(&|&place| y.name(place))
             .label_style(text(15))
             .axis_style(GREY)
             .bold_line_style(GREY.mix(0.3))
@@ -219,9 +196,9 @@ impl Chart<'_> {
         curves[1..].reverse();
         for curve in curves {
             let points = curve.points.iter();
-            let points = points.map(|&(x, y)| (self.x.place(x), self.y.place(y)));
+            let points = points.map(|point| (self.x.place(point.0), y.place(point.1)));
             chart.draw_series(LineSeries::new(points.clone(), curve.line()))?;
-            if self.mark == Mark::DottedLine {
+            if self.has_dots {
                 let dot = |point| Circle::new(point, curve.size(), curve.dot());
                 chart.draw_series(points.map(dot))?;
             }
@@ -235,7 +212,7 @@ impl Chart<'_> {
         for (i, curve) in self.curves.iter().enumerate() {
             let y = (ENTRY * (i as u32 + 1)) as i32;
             area.draw(&PathElement::new([(0, y), (24, y)], curve.line()))?;
-            if self.mark == Mark::DottedLine {
+            if self.has_dots {
                 area.draw(&Circle::new((12, y), curve.size(), curve.dot()))?;
             }
             area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(16)))?;
@@ -245,18 +222,20 @@ impl Chart<'_> {
 }
 
 impl Curve {
+    fn color(&self) -> RGBColor {
+        known(&self.name).map_or(GREY, |(_, color)| color)
+    }
+
     fn line(&self) -> ShapeStyle {
         let strength = if self.faint { 0.5 } else { 1.0 };
         let width = if self.ours { 4 } else { 2 };
-        color(&self.name).mix(strength).stroke_width(width)
+        self.color().mix(strength).stroke_width(width)
     }
 
     fn dot(&self) -> ShapeStyle {
-        let color = color(&self.name);
-        if self.faint {
-            color.stroke_width(2)
-        } else {
-            color.filled()
+        match self.faint {
+            true => self.color().stroke_width(2),
+            false => self.color().filled(),
         }
     }
 

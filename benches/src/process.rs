@@ -5,7 +5,7 @@ use std::time::Duration;
 use procfs::{Current as _, Meminfo, process::Process};
 use rustix::time::{ClockId, clock_gettime};
 
-const NO_PROC: &str = "needs Linux's /proc";
+pub(crate) const NO_PROC: &str = "needs Linux's /proc";
 
 /// Returns the CPU time of all threads of the process.
 pub fn cpu_time() -> Duration {

@@ -44,26 +44,14 @@ fn storms_close_the_silent_and_serve_the_active() {
     let sizes = ["--connections=550", "--timers=300", "--svg", plots];
     let (printed, tables) = run("storm", &sizes);
     assert!(printed.contains("50 connections are closed at one instant"));
-    assert_eq!(tables.len(), 4);
-    for (table, scene) in
-        tables
-            .iter()
-            .zip(["instant", "second", "timers-instant", "timers-second"])
-    {
+    let scenes = ["instant", "second", "timers-instant", "timers-second"];
+    assert_eq!(tables.len(), scenes.len());
+    for (table, scene) in tables.iter().zip(scenes) {
         let plot = folder.join(format!("storm-{scene}.svg"));
         assert!(plot.exists(), "{}", plot.display());
         for name in ["limits that expired early", "limits pending 10 s later"] {
             assert_eq!(figures(table, name), [Some(0.0); 3], "{name}, {scene}");
         }
-        // The last limit has the last deadline.
-        let spread = if scene.ends_with("second") {
-            900.0
-        } else {
-            0.0
-        };
-        let [none, tokio, wheel] = figures(table, "all expired after, ms");
-        assert_eq!(none, None);
-        assert!(tokio >= Some(spread) && wheel >= Some(spread), "{table}");
     }
 }
 

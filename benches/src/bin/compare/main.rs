@@ -18,10 +18,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio_wheel_benches::{
-    machine::{self, Ticks, describe},
-    peer::PeerKind,
-};
+use tokio_wheel_benches::{machine::Ticks, peer::PeerKind};
 
 use crate::{
     job::Job,
@@ -140,9 +137,6 @@ fn main() -> anyhow::Result<()> {
 /// Runs the jobs of each round, and returns what they measured. In each round the timers take turns
 /// job by job, so a machine that slows down slows all timers.
 fn run(rounds: &[Vec<Job>], output: &Program) -> anyhow::Result<Measured> {
-    if let Some(busy) = machine::look() {
-        eprintln!("{}", describe(busy));
-    }
     let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;
     let jobs = rounds.iter().map(Vec::len).sum::<usize>();
     let progress = ProgressBar::new(jobs as u64).with_style(style);
@@ -161,7 +155,7 @@ fn run(rounds: &[Vec<Job>], output: &Program) -> anyhow::Result<Measured> {
             progress.inc(1);
         }
         measured.seconds = start.elapsed().as_secs_f64();
-        measured.busy = (before.zip(Ticks::read())).and_then(|(before, now)| now.since(before));
+        measured.busy = before.busy_until(Ticks::read());
         if let Some(file) = &output.json {
             fs::write(file, serde_json::to_vec(&measured)?)
                 .with_context(|| format!("cannot write {}", file.display()))?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use indicatif::HumanCount;
 use tokio_wheel_benches::{
     peer::{Peer as _, TokioAlt},
-    plot::{Axis, Chart, Curve, Mark, title},
+    plot::{Axis, Chart, Curve, title},
 };
 
 use crate::{
@@ -42,21 +42,15 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
     let x = |pending: f64| pending.max(1.0);
     let workloads = [false, true].map(|armed| pending_workload(2, armed));
     let curves = curves(measured, Section::Pending, |series| {
-        let state = workloads
-            .iter()
-            .position(|name| *name == series.row.workload)?;
+        let state = (workloads.iter()).position(|name| *name == series.row.workload)?;
         let pending = series.row.variant.parse().ok()?;
         Some((state == 1, x(pending), series.median()))
     });
     let marks = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
     let marks = marks.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
-    lines(
-        path,
-        "Churn on each of two threads: flat if pending sleeps cost nothing",
-        measured,
-        Axis::logarithmic("pending sleeps (logarithmic)", (1.0, 1e7), marks.into()),
-        &curves,
-    )
+    let caption = "Churn on each of two threads: flat if pending sleeps cost nothing";
+    let title = "pending sleeps (logarithmic)";
+    lines(path, caption, measured, title, marks.into(), &curves)
 }
 
 fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
@@ -71,25 +65,20 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
         (threads <= 8.0).then(|| (armed.is_some(), threads, series.median()))
     });
     let marks = [1.0, 2.0, 4.0, 8.0].map(|threads| (threads, threads.to_string()));
-    lines(
-        path,
-        "Churn on 1 to 8 workers: flat if more workers cost nothing",
-        measured,
-        Axis::logarithmic(
-            &format!("worker threads, on {} cores", measured.cores),
-            (1.0, 8.0),
-            marks.into(),
-        ),
-        &curves,
-    )
+    let caption = "Churn on 1 to 8 workers: flat if more workers cost nothing";
+    let title = format!("worker threads, on {} cores", measured.cores);
+    lines(path, caption, measured, &title, marks.into(), &curves)
 }
 
 /// Draws the cost of churn over a logarithmic axis.
-fn lines(path: &Path, caption: &str, measured: &Measured, x: Axis, curves: &[Curve]) -> Result<()> {
-    let ys = || (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(_, y)| y));
-    let low = ys().fold(f64::INFINITY, f64::min);
-    let high = ys().fold(0.0, f64::max);
-    let count = |value| HumanCount(value as u64).to_string();
+fn lines(
+    path: &Path,
+    caption: &str,
+    measured: &Measured,
+    title: &str,
+    marks: Vec<(f64, String)>,
+    curves: &[Curve],
+) -> Result<()> {
     Chart {
         caption,
         note: STATES,
@@ -97,9 +86,13 @@ fn lines(path: &Path, caption: &str, measured: &Measured, x: Axis, curves: &[Cur
             "compare --all, medians of {} rounds on {}, {} cores",
             measured.rounds, measured.machine, measured.cores
         ),
-        x,
-        y: Axis::decades("ns per operation (logarithmic)", (low, high), count),
-        mark: Mark::DottedLine,
+        x: Axis {
+            title,
+            is_logarithmic: true,
+            marks,
+        },
+        y: "ns per operation (logarithmic)",
+        has_dots: true,
         curves,
     }
     .draw(path)

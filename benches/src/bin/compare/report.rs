@@ -216,7 +216,7 @@ pub(crate) struct Measured {
     /// How many seconds the run took.
     pub(crate) seconds: f64,
     /// The share of the cores' time that other programs took during the run.
-    pub(crate) busy: Option<f64>,
+    pub(crate) busy: f64,
     pub(crate) series: Vec<Series>,
     /// The jobs that failed, and why.
     pub(crate) failed: Vec<String>,
@@ -230,7 +230,7 @@ impl Measured {
             cores: machine::cores(),
             rounds,
             seconds: 0.0,
-            busy: None,
+            busy: 0.0,
             series: Vec::new(),
             failed: Vec::new(),
         }
@@ -324,9 +324,7 @@ pub(crate) fn print_machine(measured: &Measured) {
         measured.rounds,
         HumanDuration(Duration::from_secs_f64(measured.seconds)),
     );
-    if let Some(busy) = measured.busy {
-        println!("{}", machine::describe(busy));
-    }
+    println!("{}", machine::describe(measured.busy));
     if !measured.failed.is_empty() {
         println!("NOT MEASURED: {} jobs, see the end.", measured.failed.len());
     }

@@ -58,8 +58,7 @@ use tokio_wheel_benches::{
 use tokio_wheel_util::{hyper::WheelTimer, io::TimeoutStream};
 
 use crate::{
-    Role,
-    child::{self, Child},
+    child::{self, Child, Role},
     clients::{Clients, Load, Protocol},
     net::{self, Frame, MS},
     report::{

@@ -3,17 +3,31 @@
 
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
+    net::SocketAddr,
     process::{self, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use anyhow::{Context as _, bail, ensure};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio_wheel_benches::peer::{Peer as _, program_for};
 
-use crate::{
-    Role,
-    timer::{Timer, with_timer},
-};
+use crate::timer::{Timer, with_timer};
+
+/// What a process does that this program starts, until its parent ends.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Role {
+    StormServer {
+        limits: u64,
+    },
+    CalmServer,
+    /// Answers requests of its own process.
+    CalmService,
+    /// Keeps connections open that are silent after one request.
+    Silent {
+        server: SocketAddr,
+        connections: u64,
+    },
+}
 
 /// A process that is killed when this value is dropped.
 pub(crate) struct Child {

@@ -18,13 +18,13 @@ mod report;
 mod storm;
 mod timer;
 
-use std::net::SocketAddr;
-
 use clap::Parser;
-use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::lab;
 
-use crate::timer::{Timer, WORKERS, with_timer};
+use crate::{
+    child::Role,
+    timer::{Timer, WORKERS, with_timer},
+};
 
 /// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, on tokio's alternative
 /// timer, and without timeouts.
@@ -43,33 +43,16 @@ enum Args {
     },
 }
 
-/// What a process does that this program starts, until its parent ends.
-#[derive(Serialize, Deserialize)]
-enum Role {
-    StormServer {
-        limits: u64,
-    },
-    CalmServer,
-    /// Answers requests of its own process.
-    CalmService,
-    /// Keeps connections open that are silent after one request.
-    Silent {
-        server: SocketAddr,
-        connections: u64,
-    },
-}
-
-impl Role {
-    fn play(self, timer: Timer) -> anyhow::Result<()> {
-        with_timer!(timer, P => match self {
-            Self::StormServer { limits } => {
-                storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
-            }
-            Self::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
-            Self::CalmService => calm::answer_itself::<P>(),
-            Self::Silent { server, connections } => calm::be_silent(server, connections),
-        })
-    }
+/// Does what the process is for.
+fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
+    with_timer!(timer, P => match role {
+        Role::StormServer { limits } => {
+            storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
+        }
+        Role::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
+        Role::CalmService => calm::answer_itself::<P>(),
+        Role::Silent { server, connections } => calm::be_silent(server, connections),
+    })
 }
 
 fn main() -> anyhow::Result<()> {
@@ -78,7 +61,7 @@ fn main() -> anyhow::Result<()> {
         Args::Calm(args) => calm::run(&args),
         Args::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;
-            role.play(timer)
+            play(role, timer)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, iter, path::PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use indicatif::ProgressIterator as _;
 use serde::Serialize;
 use tokio_wheel_benches::{
@@ -52,19 +52,6 @@ pub(crate) enum Compare {
     Percent,
     /// By how much a timer's figure exceeds the other.
     Difference,
-}
-
-/// Repeats a measurement with more time for its preparations, until the time suffices. The closure
-/// takes a factor for the time, and returns `None` if the time was too short.
-pub(crate) fn patiently<T>(
-    mut measure: impl FnMut(u64) -> anyhow::Result<Option<T>>,
-) -> anyhow::Result<T> {
-    for factor in [1, 2, 4, 8] {
-        if let Some(measured) = measure(factor)? {
-            return Ok(measured);
-        }
-    }
-    bail!("this machine is too slow to set the timers in time")
 }
 
 const NOTE: &str = "Medians of the rounds. Behind them, of the same round: how much a timer adds to none, and wheel to \
@@ -160,10 +147,7 @@ impl Common {
             .progress()
             .try_for_each(|number| round(&in_round(Timer::all().into(), number)))?;
         println!("Machine: {}, {} cores.", machine::name(), machine::cores());
-        if let Some(busy) = (before.zip(Ticks::read())).and_then(|(before, now)| now.since(before))
-        {
-            println!("{}", machine::describe(busy));
-        }
+        println!("{}", machine::describe(before.busy_until(Ticks::read())));
         Ok(())
     }
 
