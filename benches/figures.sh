@@ -43,6 +43,6 @@ record ops 5 compare ops --workload schedule,schedule_limited,spawn,touch,insert
 record lateness 3 compare lateness --rounds 3
 record storm 9 sockets storm --rounds 6 --svg docs/img
 record calm 14 sockets calm --rounds 20
-# `compare plot target/compare.json --all --requirements` prints what an interrupted run has measured.
+# `compare plot target/compare.json --requirements` prints what an interrupted run has measured.
 record compare 22 compare --all --requirements --json target/compare.json --svg docs/img
 exit $failed

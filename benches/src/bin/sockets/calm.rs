@@ -1,13 +1,12 @@
 //! `calm` measures what the limits of a hyper server cost while none of them expires.
 //!
-//! In each round, every timer has a fresh server with connections of its own. The servers take short
-//! turns. So a change of the machine that lasts longer than a turn affects all timers. The layout of
-//! memory differs from round to round.
+//! In each round, every timer has a fresh server with connections of its own, and the servers take
+//! short turns. So a change of the machine that lasts longer than a turn affects all timers, and the
+//! layout of memory differs from round to round.
 //!
-//! In the first turns, 256 connections make one request after the other, which shows how many the
-//! server can answer. In the other turns, the requests come at a fixed rate, whether the server
-//! answers or not. The rest of the connections are silent. They belong to a process of their own,
-//! because no process may open so many files.
+//! In the first turns, 256 connections make one request after the other. In the other turns, the
+//! requests come at a fixed rate, whether the server answers or not. The rest of the connections
+//! are silent. They belong to a process of their own, because no process may open so many files.
 //!
 //! The limits of a connection are set as users of each timer would set them:
 //!
@@ -49,11 +48,9 @@ use tokio::{
     time::{self, Sleep, sleep},
 };
 use tokio_wheel_benches::{
-    lab::Lab,
     late::Late,
-    peer::{Bare, Peer, Resets, Tokio, TokioAlt, TokioWheel},
+    peer::{Bare, Resets, Tokio, TokioAlt, TokioWheel},
     process::{cpu_time, resident_bytes},
-    workload::rpc,
 };
 use tokio_wheel_util::{hyper::WheelTimer, io::TimeoutStream};
 
@@ -66,7 +63,7 @@ use crate::{
         Compare::{Difference, Percent},
         Figure, Table,
     },
-    timer::{Timer, WORKERS},
+    timer::Timer,
 };
 
 /// How long a handler may take, how long no byte may move, and how long the head of a request may
@@ -87,9 +84,6 @@ const LOADS: usize = 1 + RATES.len();
 const TURNS: u32 = 2;
 const TURN: u64 = 500 * MS;
 const WARM_UP: u64 = 100 * MS;
-
-/// How many requests of the in-process service a turn makes.
-const RPCS: u64 = 200_000;
 
 /// How long a server may free and read memory after all clients are connected.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -126,7 +120,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let mut captions = vec!["One request after the other on each busy connection".to_owned()];
     captions.extend(RATES.map(at_rate));
-    captions.push("Requests in the process of the server, without sockets".to_owned());
     let mut tables: Vec<_> = captions.into_iter().map(Table::new).collect();
     args.report.measure(|timers| {
         let begin = Instant::now();
@@ -137,9 +130,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 for cell in &mut cells {
                     cell.turn(load, rate)?;
                 }
-            }
-            for cell in &mut cells {
-                cell.service_turn()?;
             }
         }
         ensure!(
@@ -170,11 +160,8 @@ struct Cell {
     busy: Clients,
     /// The process of the silent connections. They close when it ends.
     _silent: Child,
-    /// A process that makes requests to itself.
-    service: Child,
     bytes_per_connection: f64,
     loads: [Tally; LOADS],
-    rpc: Tally,
 }
 
 /// The results of the turns of a load so far.
@@ -199,7 +186,6 @@ impl Cell {
             connections: connections - BUSY,
         };
         let (silent, ()) = Child::start(Timer::None, &role)?;
-        let (service, ()) = Child::start(timer, &Role::CalmService)?;
         thread::sleep(SETTLE);
         let (_, after): Usage = server.ask(&())?;
         Ok(Self {
@@ -207,10 +193,8 @@ impl Cell {
             server,
             busy,
             _silent: silent,
-            service,
             bytes_per_connection: after.saturating_sub(before) as f64 / connections as f64,
             loads: Default::default(),
-            rpc: Tally::default(),
         })
     }
 
@@ -218,11 +202,8 @@ impl Cell {
     fn turn(&mut self, load: usize, rate: Option<f64>) -> anyhow::Result<()> {
         let busy = &mut self.busy;
         let mut send = |lasts| {
-            let load = Load {
-                rate,
-                ..Load::closed(lasts)
-            };
-            busy.send(&load)
+            let closed = Load::closed(lasts);
+            busy.send(&Load { rate, ..closed })
         };
         send(WARM_UP)?;
         let (before, _): Usage = self.server.ask(&())?;
@@ -241,39 +222,22 @@ impl Cell {
         Ok(())
     }
 
-    /// Lets the service without sockets make requests for a turn.
-    fn service_turn(&mut self) -> anyhow::Result<()> {
-        let (time, cpu): (Duration, Duration) = self.service.ask(&())?;
-        self.rpc.requests += RPCS;
-        self.rpc.time += time;
-        self.rpc.cpu += cpu;
-        Ok(())
-    }
-
     /// Returns the figures of each table.
     fn figures(&self) -> Vec<Vec<Figure>> {
         let load = |tally: &Tally| {
             let micros = |quantile| tally.latencies.ms(quantile) * 1e3;
+            let cpu = tally.per_request(tally.cpu) / 1e3;
             vec![
                 ("requests/s", Percent, 1e9 / tally.per_request(tally.time)),
                 ("p50, us", Percent, micros(0.5)),
                 ("p99, us", Percent, micros(0.99)),
                 ("p99.9, us", Percent, micros(0.999)),
-                (
-                    "server, us of CPU/req.",
-                    Difference,
-                    tally.per_request(tally.cpu) / 1e3,
-                ),
+                ("server, us of CPU/req.", Difference, cpu),
             ]
         };
         let mut runs: Vec<_> = self.loads.iter().map(load).collect();
-        let rpc = &self.rpc;
         let bytes = self.bytes_per_connection;
         runs[0].push(("server's bytes/conn.", Difference, bytes));
-        runs.push(vec![
-            ("ns/request", Difference, rpc.per_request(rpc.time)),
-            ("CPU, ns/request", Difference, rpc.per_request(rpc.cpu)),
-        ]);
         runs
     }
 }
@@ -345,19 +309,6 @@ pub(crate) fn serve<L: Limits>(runtime: &Runtime) -> anyhow::Result<()> {
     loop {
         child::told::<()>()?;
         child::answer(&(cpu_time(), resident_bytes()))?;
-    }
-}
-
-/// For each line, makes a turn of the workload `rpc`, in which no system call hides the timer.
-/// Answers how long it took, and its CPU time.
-pub(crate) fn answer_itself<P: Peer>() -> anyhow::Result<()> {
-    child::answer(&())?;
-    loop {
-        child::told::<()>()?;
-        let lab = Lab::quiet::<P>(WORKERS);
-        let cpu = cpu_time();
-        let time = lab.run(rpc::<P>(RPCS));
-        child::answer(&(time, cpu_time() - cpu))?;
     }
 }
 
@@ -440,7 +391,7 @@ impl Limits for TokioAlt {
         Tokio::head(builder);
     }
 
-    fn idle(socket: TcpStream) -> Self::Stream {
+    fn idle(socket: TcpStream) -> Idle {
         Tokio::idle(socket)
     }
 }

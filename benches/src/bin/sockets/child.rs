@@ -20,8 +20,6 @@ pub(crate) enum Role {
         limits: u64,
     },
     CalmServer,
-    /// Answers requests of its own process.
-    CalmService,
     /// Keeps connections open that are silent after one request.
     Silent {
         server: SocketAddr,

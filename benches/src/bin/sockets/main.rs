@@ -50,7 +50,6 @@ fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
             storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
         }
         Role::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
-        Role::CalmService => calm::answer_itself::<P>(),
         Role::Silent { server, connections } => calm::be_silent(server, connections),
     })
 }
