@@ -6,7 +6,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
     task::{Context, Waker},
@@ -203,6 +203,27 @@ where
         .into_iter()
         .collect::<Result<_, _>>()
         .expect("a task panicked")
+}
+
+/// Spawns tasks on a runtime whose workers run, and waits until each task has been polled once.
+pub fn spawn_polled<Fut>(runtime: &Runtime, tasks: u64, task: impl Fn(u64) -> Fut + Send + 'static)
+where
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let polled = Arc::new(AtomicU64::new(0));
+    let counter = polled.clone();
+    runtime.spawn(async move {
+        for i in 0..tasks {
+            let (counter, task) = (counter.clone(), task(i));
+            tokio::spawn(async move {
+                counter.fetch_add(1, Ordering::Relaxed);
+                task.await;
+            });
+        }
+    });
+    while polled.load(Ordering::Relaxed) < tasks {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A gate that opens when a given number of tasks wait before it at the same time. Each task blocks

@@ -3,18 +3,13 @@
 //!
 //! A task of the load wakes itself in each poll, so it goes back to its worker's queue at once. It
 //! does not call `tokio::task::yield_now`, because tokio defers that waker until the worker has
-//! polled the drivers. With such tasks, tokio would poll its timers after each round. That would
-//! hide the lateness on a busy server.
+//! polled the drivers, and so with them its timers. That would hide the lateness on a busy server.
 
 use std::{
     future::{Future, pending, poll_fn},
-    pin::pin,
     sync::{
         Arc, Mutex,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{AcqRel, Relaxed},
-        },
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::Poll,
     thread,
@@ -23,18 +18,18 @@ use std::{
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Runtime, sync::Notify};
+use tokio::runtime::Runtime;
 
 use crate::{
     Figure,
-    lab::{on_workers, runtime_for, stay_on_core},
+    lab::{on_workers, runtime_for, spawn_polled, stay_on_core},
     late::{Late, nanos_late},
     peer::{Peer, PeerKind},
     with_peer, workload,
 };
 
 /// How long the probe sleeps.
-pub const PROBE: Duration = Duration::from_millis(10);
+const PROBE: Duration = Duration::from_millis(10);
 
 /// How long a sample lasts by default. Many of the idle timers cascade within that time.
 pub const LASTING: Duration = Duration::from_millis(9_300);
@@ -44,28 +39,22 @@ pub const LASTING: Duration = Duration::from_millis(9_300);
 /// 64³ equals 1 ms times 64².
 const CASCADE: Duration = Duration::from_millis(4_096);
 
-/// The time from the beginning of such a cascade to the end of the probe's last sleep. The cascade
-/// moves an eighth of the idle timers.
+/// The time from the beginning of such a cascade, which moves an eighth of the idle timers, to the
+/// end of the probe's last sleep.
 const BEFORE_END: Duration = Duration::from_secs(1);
 
-/// The time from the beginning of the probe's last sleep to the first expiry of an idle timer.
+/// The time from the beginning of the probe's last sleep to the first expiry of an idle timer, and
+/// the time over which the idle timers then expire.
 const IDLE_AFTER: Duration = Duration::from_millis(700);
-
-/// The idle timers expire evenly over this time.
 const IDLE_SPREAD: Duration = Duration::from_secs(20);
 
-/// The number of tasks of [`Scene::Steady`], and how long each task sleeps. Together they sleep
-/// 30,000 times a second.
+/// The sleeping tasks of the scenes, and how long each of them sleeps.
 const STEADY: (u64, Duration) = (3_000, Duration::from_millis(100));
-
-/// The number of sleeping tasks of [`Scene::Service`], and how long each task sleeps.
 const SERVED: (u64, Duration) = (2_000, PROBE);
+const SUSTAINED: Duration = Duration::from_secs(1);
 
 /// The number of requests of [`Scene::Service`] between two reads of the clock.
 const REQUESTS: u64 = 500_000;
-
-/// How long each task of [`Scene::Sustained`] sleeps.
-const SUSTAINED: Duration = Duration::from_secs(1);
 
 /// The time from the start of the load to the deadline of a crowd. The load has settled by then.
 const CROWD_AFTER: Duration = Duration::from_millis(800);
@@ -202,37 +191,16 @@ impl Stage {
         on_workers(runtime, load.threads(), |_| async {
             P::sleep(Duration::from_millis(20)).await;
         });
-        let stage = Self {
+        spawn_polled(runtime, load.idle(), move |i| {
+            let expiry = start + load.idle_offset(i);
+            P::sleep(expiry.saturating_duration_since(Instant::now()))
+        });
+        Self {
             runtime,
             load,
             start,
             done: Arc::default(),
-        };
-        stage.spawn_registered(load.idle(), move |i| {
-            let due = start + load.idle_offset(i);
-            P::sleep(due.saturating_duration_since(Instant::now()))
-        });
-        stage
-    }
-
-    /// Spawns tasks, and waits until each task has been polled once.
-    fn spawn_registered<F>(&self, tasks: u64, task: impl Fn(u64) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        if tasks == 0 {
-            return;
         }
-        let missing = Arc::new((AtomicU64::new(tasks), Notify::new()));
-        self.runtime.spawn({
-            let missing = missing.clone();
-            async move {
-                for i in 0..tasks {
-                    tokio::spawn(report_first_poll(task(i), missing.clone()));
-                }
-            }
-        });
-        self.runtime.block_on(missing.1.notified());
     }
 
     /// Starts the load on each worker. Spawn the other tasks first, because a late task could wait
@@ -254,20 +222,20 @@ impl Stage {
         });
     }
 
-    /// Waits until the end of the sample, then ends the load.
-    fn observe(self, observed: &[Observed]) -> Outcome {
-        let end = self.start + self.load.lasting;
-        self.observe_while(observed, || Instant::now() < end)
-    }
-
     /// Waits while `goes_on` returns true, then ends the load.
-    fn observe_while(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> Outcome {
+    fn observe(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> Outcome {
         while goes_on() {
             thread::sleep(Duration::from_millis(10));
         }
         let outcome = Outcome::of(observed, Instant::now());
         self.done.store(true, Relaxed);
         outcome
+    }
+
+    /// Waits until the end of the sample, then ends the load.
+    fn observe_to_the_end(self, observed: &[Observed]) -> Outcome {
+        let end = self.start + self.load.lasting;
+        self.observe(observed, || Instant::now() < end)
     }
 
     /// Spawns tasks that sleep again and again after the start. They do not all begin together.
@@ -291,7 +259,9 @@ impl Stage {
     {
         let observed: Vec<_> = (0..tasks).map(|_| Observed::default()).collect();
         let sleeps = observed.clone();
-        self.spawn_registered(tasks, move |i| task(i, sleeps[i as usize].clone()));
+        spawn_polled(self.runtime, tasks, move |i| {
+            task(i, sleeps[i as usize].clone())
+        });
         observed
     }
 }
@@ -371,7 +341,7 @@ fn sleepers<P: Peer>(load: Load, tasks: (u64, Duration)) -> Outcome {
     let stage = Stage::new::<P>(load);
     let sleepers = stage.spawn_sleepers::<P>(tasks);
     stage.start_load();
-    stage.observe(&sleepers)
+    stage.observe_to_the_end(&sleepers)
 }
 
 fn service<P: Peer>(load: Load) -> Outcome {
@@ -385,7 +355,7 @@ fn service<P: Peer>(load: Load) -> Outcome {
             workload::rpc::<P>(REQUESTS).await;
         }
     });
-    stage.observe(&sleepers)
+    stage.observe_to_the_end(&sleepers)
 }
 
 fn crowd<P: Peer>(load: Load) -> Outcome {
@@ -409,7 +379,7 @@ fn crowd<P: Peer>(load: Load) -> Outcome {
     });
     stage.start_load();
     let mut end = give_up;
-    let outcome = stage.observe_while(&crowd, || {
+    let outcome = stage.observe(&crowd, || {
         let now = Instant::now();
         if asleep.load(Relaxed) == 0 {
             // The probe goes on for a while.
@@ -427,21 +397,6 @@ fn wait_until(instant: Instant) {
     thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
 
-/// Polls `task`, and reports its first poll.
-async fn report_first_poll(task: impl Future<Output = ()>, missing: Arc<(AtomicU64, Notify)>) {
-    let mut task = pin!(task);
-    let mut polled = false;
-    poll_fn(|cx| {
-        let poll = task.as_mut().poll(cx);
-        if !polled && missing.0.fetch_sub(1, AcqRel) == 1 {
-            missing.1.notify_one();
-        }
-        polled = true;
-        poll
-    })
-    .await;
-}
-
 /// Sleeps until `deadline`, then sleeps again and again until the instant `end`.
 async fn sleep_again<P: Peer>(
     sleeps: Observed,
@@ -455,16 +410,10 @@ async fn sleep_again<P: Peer>(
     }
 }
 
-/// Sleeps until `deadline`, and notes the sleep.
+/// Sleeps until `deadline`. Notes the deadline before the sleep, and its end after it.
 async fn note_sleep<P: Peer>(sleeps: &Mutex<Sleeps>, deadline: Instant) {
-    let left = deadline.saturating_duration_since(Instant::now());
-    note(sleeps, deadline, P::sleep(left)).await;
-}
-
-/// Waits for `sleep`, and notes its deadline before and its end after it.
-async fn note(sleeps: &Mutex<Sleeps>, deadline: Instant, sleep: impl Future<Output = ()>) {
     sleeps.lock().expect(PANICKED).deadline = Some(deadline);
-    sleep.await;
+    P::sleep(deadline.saturating_duration_since(Instant::now())).await;
     let woken = Instant::now();
     let mut sleeps = sleeps.lock().expect(PANICKED);
     sleeps.deadline = None;

@@ -42,6 +42,7 @@ use tokio::{
     select,
 };
 use tokio_wheel_benches::{
+    lab::spawn_polled,
     late::Late,
     machine,
     peer::Resets,
@@ -58,7 +59,7 @@ use crate::{
         Compare::{Difference, Times},
         Figure, Table,
     },
-    timer::{self, Timer},
+    timer::Timer,
 };
 
 /// How many connections are active, and how many round trips a second they make in all.
@@ -357,9 +358,12 @@ pub(crate) fn serve<P: Resets>(runtime: &Runtime, limits: u64) -> anyhow::Result
     let storm: Storm = child::told()?;
     if !storm.connections {
         let records = records.clone();
-        let deadline = move |i| storm.deadline(i);
-        timer::start::<P>(runtime, storm.count, deadline, move |i| {
-            expired(&records, i);
+        spawn_polled(runtime, storm.count, move |i| {
+            let records = records.clone();
+            async move {
+                P::sleep(net::until(storm.deadline(i))).await;
+                expired(&records, i);
+            }
         });
     }
     child::answer(&())?;

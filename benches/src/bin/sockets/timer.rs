@@ -1,22 +1,12 @@
 //! The compared timers.
 
-use std::{
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    thread,
-    time::Duration,
-};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Runtime;
 use tokio_wheel_benches::{
     peer::{Peer, TokioAlt, alternative},
     plot,
 };
-
-use crate::net;
 
 /// How many worker threads a server has.
 pub(crate) const WORKERS: usize = 2;
@@ -73,28 +63,3 @@ macro_rules! with_timer {
     };
 }
 pub(crate) use with_timer;
-
-/// Starts timers that belong to no connection, and waits until all are set. The `i`th timer calls
-/// `fired` after its deadline, a time of [`net::now`].
-pub(crate) fn start<P: Peer>(
-    runtime: &Runtime,
-    timers: u64,
-    deadline: impl Fn(u64) -> u64 + Copy + Send + 'static,
-    fired: impl Fn(u64) + Clone + Send + 'static,
-) {
-    let started = Arc::new(AtomicU64::new(0));
-    let counter = started.clone();
-    runtime.spawn(async move {
-        for i in 0..timers {
-            let (counter, fired) = (counter.clone(), fired.clone());
-            tokio::spawn(async move {
-                counter.fetch_add(1, Relaxed);
-                P::sleep(net::until(deadline(i))).await;
-                fired(i);
-            });
-        }
-    });
-    while started.load(Relaxed) < timers {
-        thread::sleep(Duration::from_millis(1));
-    }
-}
