@@ -17,6 +17,7 @@ use std::{
 };
 
 use clap::ValueEnum;
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
@@ -267,16 +268,17 @@ impl Stage {
 }
 
 impl Load {
-    /// Names a figure of a load. The variant of its row contains the count.
+    /// Names a figure of a load.
     pub fn name(&self, figure: &str) -> String {
         let (workers, tasks, length) = (self.workers, self.tasks, self.length.as_micros());
         let ready = format!("{workers}, {tasks} x {length} us");
+        let count = HumanCount(self.count);
         match self.scene {
-            Scene::Sleeps => format!("{figure} sleep, {ready}, idle"),
-            Scene::Steady => format!("{figure} 30,000/s, {ready}, idle"),
-            Scene::Service => format!("{figure} sleep, {workers}, rpc, idle"),
-            Scene::Sustained => format!("{figure} sustained, {ready}, per second"),
-            Scene::Crowd => format!("{figure} crowd, {ready}, of"),
+            Scene::Sleeps => format!("{figure} sleep, {ready}, idle {count}"),
+            Scene::Steady => format!("{figure} 30,000/s, {ready}, idle {count}"),
+            Scene::Service => format!("{figure} sleep, {workers}, rpc, idle {count}"),
+            Scene::Sustained => format!("{figure} sustained, {ready}, per second {count}"),
+            Scene::Crowd => format!("{figure} crowd, {ready}, of {count}"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{pin::Pin, thread, time::Duration};
 
+use indicatif::HumanCount;
 use tokio_wheel::Timer;
 
 use crate::{
@@ -24,11 +25,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The number of sleeps in each shard, if the shards hold any.
 const HELD: usize = 16;
 
-/// Names a wake-up of the driver. The variant of its row contains the number of shards.
-pub const fn name(held: bool) -> &'static str {
+/// Names a wake-up of the driver.
+pub fn name(shards: usize, held: bool) -> String {
+    let shards = HumanCount(shards as u64);
     match held {
-        true => "each shard holds sleeps, shards",
-        false => "the other shards are empty, shards",
+        true => format!("each shard holds sleeps, shards {shards}"),
+        false => format!("the other shards are empty, shards {shards}"),
     }
 }
 

@@ -7,16 +7,16 @@ use tokio_wheel_benches::{
     stats::{median, number, print_table},
 };
 
-use crate::report::{BARE, Measured, Section, TRANSFER, print_machine};
+use crate::{
+    job::transfer,
+    report::{BARE, Measured, print_machine},
+};
 
 /// Prints the medians, and in parentheses what the model predicts from the first column.
 pub(crate) fn print(measured: &Measured) {
     print_machine(measured);
-    let figure = |workload, variant: &str, peer| {
-        let series = measured.find((Section::Operations, workload, variant), peer)?;
-        Some(series.median())
-    };
-    let transfers = (1..measured.cores).map_while(|core| figure(TRANSFER, &core.to_string(), BARE));
+    let figure = |row: &str, peer| Some(measured.find(row, peer)?.median());
+    let transfers = (1..measured.cores).map_while(|core| figure(&transfer(core), BARE));
     let transfers: Vec<_> = transfers.collect();
     if !transfers.is_empty() {
         println!(
@@ -32,7 +32,7 @@ pub(crate) fn print(measured: &Measured) {
     let mut rows = vec![["workers".to_owned()].into_iter().chain(columns).collect()];
     for operation in &OPERATIONS {
         let (workload, timer) = (operation.workload, operation.timer);
-        let figure = |workers| figure(workload, &name(workers, true), timer);
+        let figure = |workers| figure(&format!("{workload} {}", name(workers, true)), timer);
         let Some(alone) = figure(1) else {
             continue;
         };

@@ -5,6 +5,7 @@ use std::{fmt, mem, process::Command};
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
     Figure,
@@ -19,10 +20,10 @@ use tokio_wheel_benches::{
     wakeup, with_peer, workload,
 };
 
-use crate::report::{FLOOR, Figures, Row, Section, TRANSFER};
+use crate::report::{Figures, Row};
 
 /// How many sleeps are pending beside the measured sleeps, step by step.
-const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+pub(crate) const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// A task that a peer performs. The peer is a [`PeerKind`], or for some operations a queue.
 #[derive(Clone, Serialize, Deserialize)]
@@ -87,68 +88,62 @@ impl Job {
     pub(crate) fn run(&self) -> anyhow::Result<Figures> {
         let peer = || PeerKind::from_str(&self.peer, false).map_err(anyhow::Error::msg);
         Ok(match self.task {
-            Task::Floor => rows(FLOOR.0, FLOOR.1, floor::measure()),
+            Task::Floor => rows("floor", floor::measure()),
             Task::Operation {
                 ref workload,
                 ref variant,
             } => {
                 let cell = mem::ManuallyDrop::new(Cell::find(workload, variant, &self.peer));
-                let name = (Section::Operations, &**workload, &**variant);
+                let name = format!("{workload} {variant}");
                 vec![(Row::new(name, "ns"), cell.nanos())]
             }
             Task::Pending { armed, most } => {
                 with_peer!(peer()?, P => beside_pending::<P>(armed, most))
             }
             Task::Fire(scene) => {
-                let figures = with_peer!(peer()?, P => fire::sample::<P>(scene));
-                rows(Section::Firing, scene.name(), figures)
+                with_peer!(peer()?, P => rows(scene.name(), fire::sample::<P>(scene)))
             }
-            Task::Memory => {
-                let figures = with_peer!(peer()?, P => pending::memory::<P>());
-                rows(Section::Memory, "memory", figures)
-            }
-            Task::Streams => rows(Section::Memory, "stream, all limits,", pending::streams()),
+            Task::Memory => with_peer!(peer()?, P => rows("memory", pending::memory::<P>())),
+            Task::Streams => rows("stream, all limits,", pending::streams()),
             Task::Wakeup { shards, held } => {
                 let micros = wakeup::sample(shards, held).as_secs_f64() * 1e6;
-                let row = (Section::Wakeups, wakeup::name(held), &*shards.to_string());
-                vec![(Row::new(row, "us"), micros)]
+                vec![(Row::new(wakeup::name(shards, held), "us"), micros)]
             }
-            Task::Scheduled => rows(Section::Waiting, "scheduled", pending::scheduled()),
-            Task::Spawned => {
-                let figures = with_peer!(peer()?, P => pending::spawned::<P>());
-                rows(Section::Waiting, "spawned", figures)
-            }
-            Task::Lateness(scene) => rows(Section::Lateness, scene.title(), scene.play(peer()?)),
+            Task::Scheduled => rows("scheduled", pending::scheduled()),
+            Task::Spawned => with_peer!(peer()?, P => rows("spawned", pending::spawned::<P>())),
+            Task::Lateness(scene) => rows(scene.title(), scene.play(peer()?)),
             Task::Saturated(load) => {
-                let count = load.count.to_string();
-                let row = |(figure, value, unit): Figure| {
-                    let row = (Section::Saturated, &*load.name(figure), &*count);
-                    (Row::new(row, unit), value)
-                };
-                let figures = saturated::sample(peer()?, load);
-                figures.into_iter().map(row).collect()
+                let figures = saturated::sample(peer()?, load).into_iter();
+                let row = |(figure, value, unit)| (Row::new(load.name(figure), unit), value);
+                figures.map(row).collect()
             }
             Task::Transfers => {
-                let row = |core: usize| {
-                    let row = (Section::Operations, TRANSFER, &*core.to_string());
-                    (Row::new(row, "ns"), measure_transfer(0, core))
-                };
-                (1..cores().len()).map(row).collect()
+                let row = |core| Row::new(transfer(core), "ns");
+                let cores = 1..cores().len();
+                cores
+                    .map(|core| (row(core), measure_transfer(0, core)))
+                    .collect()
             }
         })
     }
 }
 
 /// Returns a row for each figure.
-fn rows(section: Section, workload: &str, figures: Vec<Figure>) -> Figures {
+fn rows(workload: &str, figures: Vec<Figure>) -> Figures {
     (figures.into_iter())
-        .map(|(variant, value, unit)| (Row::new((section, workload, variant), unit), value))
+        .map(|(name, value, unit)| (Row::new(format!("{workload} {name}"), unit), value))
         .collect()
 }
 
-/// Names churn beside pending sleeps. The variant contains their number.
-pub(crate) fn pending_workload(threads: usize, armed: bool) -> String {
-    format!("churn x{threads}{} over", if armed { " armed" } else { "" })
+/// Names the time in which a line moves from the first core to another.
+pub(crate) fn transfer(core: usize) -> String {
+    format!("line from the first core to core {core}")
+}
+
+/// Names churn beside pending sleeps.
+pub(crate) fn beside(threads: usize, armed: bool, pending: u64) -> String {
+    let armed = if armed { " armed" } else { "" };
+    format!("churn x{threads}{armed} over {}", HumanCount(pending))
 }
 
 fn beside_pending<P: Peer>(armed: bool, most: u64) -> Figures {
@@ -163,9 +158,8 @@ fn beside_pending<P: Peer>(armed: bool, most: u64) -> Figures {
         }
         for threads in 1..=WORKERS {
             let run = |iters| lab.time_per_thread(threads, || workload::churn::<P>(iters));
-            let workload = pending_workload(threads, armed);
-            let row = (Section::Pending, &*workload, &*pending.to_string());
-            figures.push((Row::new(row, "ns"), nanos(LASTING, run)));
+            let row = Row::new(beside(threads, armed, pending), "ns");
+            figures.push((row, nanos(LASTING, run)));
         }
     }
     figures

@@ -3,11 +3,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use clap::ValueEnum;
-use indicatif::{HumanCount, HumanDuration};
+use indicatif::HumanDuration;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
-    floor, machine,
+    machine,
     peer::{BUILD_ALTERNATIVE, Bare, Peer, Tokio, TokioAlt, TokioWheel},
     stats::{Estimate, median, print_table, range},
 };
@@ -17,81 +16,14 @@ pub(crate) const OURS: &str = TokioWheel::NAME;
 pub(crate) const TOKIO: &str = Tokio::NAME;
 pub(crate) const BARE: &str = Bare::NAME;
 
-/// Returns whether an operation of a peer is compared to the floor.
-pub(crate) fn is_floored(workload: &str, peer: &str) -> bool {
-    ["churn", "io", "reset", "ready"].contains(&workload) && peer == OURS
+/// The row of the floor.
+pub(crate) const FLOOR: &str = "floor in all";
+
+/// Returns whether a row of a peer is compared to the floor.
+pub(crate) fn is_floored(row: &str, peer: &str) -> bool {
+    let workload = row.split(' ').next();
+    workload.is_some_and(|name| ["churn", "io", "reset", "ready"].contains(&name)) && peer == OURS
 }
-
-/// The parts of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(crate) enum Section {
-    Floor,
-    Operations,
-    Pending,
-    Firing,
-    Lateness,
-    Saturated,
-    Memory,
-    Waiting,
-    Wakeups,
-}
-
-impl Section {
-    /// Returns the title of the section, and a note on how to read its rows.
-    fn title(self) -> &'static str {
-        match self {
-            Self::Floor => {
-                "the floor\n\
-                 In all: a clock read, two lock pairs, and a clone and drop of a task's waker."
-            }
-            Self::Operations => {
-                "operations\n\
-                 solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
-                 threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
-                 pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements."
-            }
-            Self::Pending => {
-                "beside pending sleeps\n\
-                 armed: an earlier timer is pending. Otherwise all pending sleeps expire later."
-            }
-            Self::Firing => {
-                "sleeps fire\n\
-                 fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
-                 a task yields in a loop. If a sleep was polled too late, the machine was too slow for the scene."
-            }
-            Self::Lateness => "lateness",
-            Self::Saturated => {
-                "lateness, saturated\n\
-                 The name says how many workers there are (0: a current-thread runtime), how many tasks are always\n\
-                 ready, and how long one of their polls takes. The count of idle timers follows, or how many sleeps\n\
-                 fire each second, or how many have one deadline. A sleep that is pending at the end counts with the\n\
-                 lateness that it has reached."
-            }
-            Self::Memory => {
-                "memory\n\
-                 A stream has five limits: two timeouts, an idle limit and two rates."
-            }
-            Self::Waiting => "tasks that wait, by default 1,000,000",
-            Self::Wakeups => {
-                "a wake-up of the driver\n\
-                 A wake-up fires one timer: CPU time of the process, with tokio's alarm and the task that sleeps."
-            }
-        }
-    }
-}
-
-/// The name of a row of the table: section, workload, variant.
-pub(crate) type RowName<'a> = (Section, &'a str, &'a str);
-
-/// The row of the floor, and the rows of its parts.
-pub(crate) const FLOOR: RowName<'_> = floor_row(floor::IN_ALL);
-
-pub(crate) const fn floor_row(part: &str) -> RowName<'_> {
-    (Section::Floor, "floor", part)
-}
-
-/// The time in which a line moves from the first core to another. The variant names that core.
-pub(crate) const TRANSFER: &str = "line from the first core to core";
 
 /// The rows of a job, with their figures.
 pub(crate) type Figures = Vec<(Row, f64)>;
@@ -99,33 +31,16 @@ pub(crate) type Figures = Vec<(Row, f64)>;
 /// A figure that some timers have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    pub(crate) section: Section,
-    pub(crate) workload: String,
-    pub(crate) variant: String,
-    pub(crate) unit: String,
+    pub(crate) name: String,
+    unit: String,
 }
 
 impl Row {
-    pub(crate) fn new((section, workload, variant): RowName<'_>, unit: &str) -> Self {
+    pub(crate) fn new(name: impl Into<String>, unit: &str) -> Self {
         Self {
-            section,
-            workload: workload.to_owned(),
-            variant: variant.to_owned(),
+            name: name.into(),
             unit: unit.to_owned(),
         }
-    }
-
-    pub(crate) fn name(&self) -> RowName<'_> {
-        (self.section, &self.workload, &self.variant)
-    }
-
-    fn label(&self) -> String {
-        let variant = self
-            .variant
-            .parse()
-            .map(|pending| HumanCount(pending).to_string());
-        let variant = variant.unwrap_or_else(|_| self.variant.clone());
-        format!("{} {variant}", self.workload)
     }
 }
 
@@ -157,12 +72,8 @@ impl Series {
         for &(round, value) in &self.samples {
             rounds.entry(round).or_default().push(value);
         }
-        ByRound(
-            rounds
-                .into_iter()
-                .map(|(round, values)| (round, median(values)))
-                .collect(),
-        )
+        let medians = rounds.into_iter();
+        ByRound(medians.map(|(round, of)| (round, median(of))).collect())
     }
 
     /// Returns this figure divided by the other figure, round by round.
@@ -188,9 +99,8 @@ impl ByRound {
 
     /// Returns the figures, each raised to `least` if it is lower.
     pub(crate) fn at_least(mut self, least: f64) -> Self {
-        self.0
-            .values_mut()
-            .for_each(|value| *value = value.max(least));
+        let values = self.0.values_mut();
+        values.for_each(|value| *value = value.max(least));
         self
     }
 
@@ -200,10 +110,13 @@ impl ByRound {
     }
 
     fn with(&self, other: &Self, combine: impl Fn(f64, f64) -> Option<f64>) -> Self {
-        let rounds = self.0.iter();
-        let rounds = rounds
-            .filter_map(|(round, &value)| Some((*round, combine(value, *other.0.get(round)?)?)));
-        Self(rounds.collect())
+        let mut rounds = BTreeMap::new();
+        for (round, &value) in &self.0 {
+            let other = other.0.get(round);
+            let combined = other.and_then(|&other| combine(value, other));
+            rounds.extend(combined.map(|combined| (*round, combined)));
+        }
+        Self(rounds)
     }
 }
 
@@ -251,32 +164,18 @@ impl Measured {
         }
     }
 
-    /// Returns the series of a part, in the order of their first measurement.
-    pub(crate) fn section(&self, section: Section) -> impl Iterator<Item = &Series> {
-        self.series
-            .iter()
-            .filter(move |series| series.row.section == section)
-    }
-
-    pub(crate) fn find(&self, row: RowName<'_>, peer: &str) -> Option<&Series> {
-        self.series
-            .iter()
-            .find(|series| series.row.name() == row && series.peer == peer)
+    pub(crate) fn find(&self, row: &str, peer: &str) -> Option<&Series> {
+        let mut series = self.series.iter();
+        series.find(|series| series.row.name == row && series.peer == peer)
     }
 
     /// Returns a figure of this crate divided by the floor of the same round. The cost of `io`
     /// without a timer is subtracted first, because the floor does not contain it.
     fn floors(&self, series: &Series) -> Option<Estimate> {
-        let row = series.row.name();
-        let (section, workload, _) = row;
-        let is_floored = match section {
-            Section::Operations => is_floored(workload, &series.peer),
-            Section::Pending => series.peer == OURS,
-            _ => false,
-        };
-        let floor = self.find(FLOOR, BARE).filter(|_| is_floored)?.by_round();
-        let mut figures = series.by_round();
-        if workload == "io" {
+        let row = &*series.row.name;
+        let floor = self.find(FLOOR, BARE)?.by_round();
+        let mut figures = is_floored(row, &series.peer).then(|| series.by_round())?;
+        if row.starts_with("io ") {
             figures = figures.less(&self.find(row, BARE)?.by_round());
         }
         figures.per(&floor).estimate()
@@ -287,32 +186,31 @@ impl Measured {
 /// crate's figure.
 pub(crate) fn print(measured: &Measured) {
     print_machine(measured);
-    for &section in Section::value_variants() {
-        let mut rows: Vec<&Row> = Vec::new();
-        for series in measured.section(section) {
-            if !rows.contains(&&series.row) {
-                rows.push(&series.row);
-            }
+    let mut rows: Vec<&Row> = Vec::new();
+    for series in &measured.series {
+        if !rows.contains(&&series.row) {
+            rows.push(&series.row);
         }
-        if rows.is_empty() {
-            continue;
-        }
-        println!("\n== {}", section.title());
-        let mut lines = Vec::new();
-        for row in rows {
-            lines.push(vec![format!("{}, {}", row.label(), row.unit)]);
-            let series = measured
-                .section(section)
-                .filter(|series| series.row == *row);
-            lines.extend(series.map(|series| line(measured, series)));
-        }
-        print_table(&lines);
     }
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.push(vec![format!("{}, {}", row.name, row.unit)]);
+        let series = measured.series.iter().filter(|series| series.row == *row);
+        lines.extend(series.map(|series| line(measured, series)));
+    }
+    println!();
+    print_table(&lines);
     println!(
         "\nMedians. In parentheses, the interval that holds the true median with a probability of 95%; of\n\
          fewer than six samples, the lowest and the highest. x: how many times {OURS}'s, judged within\n\
          each round. A floor is a clock read, two lock pairs, and a clone and drop of a task's waker. What io\n\
-         costs without a timer is taken off before its floors are counted."
+         costs without a timer is taken off before its floors are counted.\n\
+         solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
+         threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
+         pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements.\n\
+         fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
+         a task yields in a loop. Names of lateness on a busy runtime say how many workers there are (0: a\n\
+         current-thread runtime), how many tasks are always ready, and how long one of their polls takes."
     );
 }
 
@@ -339,9 +237,8 @@ fn line(measured: &Measured, series: &Series) -> Vec<String> {
     let shown = |estimate: Option<Estimate>, unit: &str| {
         estimate.map_or_else(String::new, |estimate| range(&estimate, unit))
     };
-    let ours = measured
-        .find(series.row.name(), OURS)
-        .filter(|_| series.peer != OURS);
+    let ours = measured.find(&series.row.name, OURS);
+    let ours = ours.filter(|_| series.peer != OURS);
     vec![
         format!("  {}", series.peer),
         range(&series.estimate(), ""),
@@ -354,47 +251,34 @@ fn line(measured: &Measured, series: &Series) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn measured(samples: &[(RowName<'_>, &str, &[f64])]) -> Measured {
-        let mut measured = Measured::new(1);
-        for &(row, peer, values) in samples {
-            for (round, &value) in (0..).zip(values) {
-                measured.add(round, peer, vec![(Row::new(row, "ns"), value)]);
-            }
-        }
-        measured
-    }
-
     #[test]
     fn floors_are_counted_of_what_is_ours() {
-        let io = (Section::Operations, "io", "x2");
-        let measured = measured(&[
-            (FLOOR, BARE, &[40.0]),
-            (io, OURS, &[62.0]),
-            (io, TOKIO, &[900.0]),
-            (io, BARE, &[2.0]),
-            ((Section::Operations, "rpc", "x2"), OURS, &[600.0]),
-        ]);
-        let floors = measured
-            .series
-            .iter()
-            .map(|series| Some(measured.floors(series)?.median));
-        assert_eq!(
-            floors.collect::<Vec<_>>(),
-            [None, Some(1.5), None, None, None]
-        );
+        let io = "io x2";
+        let mut measured = Measured::new(1);
+        for (row, peer, ns) in [
+            (FLOOR, BARE, 40.0),
+            (io, OURS, 62.0),
+            (io, TOKIO, 900.0),
+            (io, BARE, 2.0),
+            ("rpc x2", OURS, 600.0),
+        ] {
+            measured.add(0, peer, vec![(Row::new(row, "ns"), ns)]);
+        }
+        let series = measured.series.iter();
+        let floors = series.map(|series| Some(measured.floors(series)?.median));
+        assert!(floors.eq([None, Some(1.5), None, None, None]));
     }
 
     /// A machine that is slow in one round slows both figures.
     #[test]
     fn a_ratio_is_one_of_the_same_round() {
-        let row = (Section::Operations, "churn", "x2");
-        let measured = measured(&[
-            (row, OURS, &[10.0, 1_000.0, 0.0]),
-            (row, TOKIO, &[30.0, 3_000.0, 7.0]),
-        ]);
-        let ratio = measured.series[1]
-            .ratio_to(&measured.series[0])
-            .expect("two rounds");
-        assert_eq!(ratio.spread, (3.0, 3.0));
+        let row = Row::new("churn x2", "ns");
+        let mut measured = Measured::new(3);
+        for (round, ours, tokio) in [(0, 10.0, 30.0), (1, 1_000.0, 3_000.0), (2, 0.0, 7.0)] {
+            measured.add(round, OURS, vec![(row.clone(), ours)]);
+            measured.add(round, TOKIO, vec![(row.clone(), tokio)]);
+        }
+        let ratio = measured.series[1].ratio_to(&measured.series[0]);
+        assert_eq!(ratio.expect("two rounds").spread, (3.0, 3.0));
     }
 }

@@ -2,12 +2,14 @@
 //! `benches/locked.sh` counts the locked instructions.
 
 use tokio_wheel_benches::{
-    floor::PARTS,
     stats::{Estimate, number, print_table, range},
     wakeup,
 };
 
-use crate::report::{BARE, ByRound, FLOOR, Measured, OURS, RowName, Section, TOKIO, floor_row};
+use crate::{
+    job::beside,
+    report::{BARE, ByRound, Measured, OURS, TOKIO},
+};
 use Limit::{AtLeast, AtMost};
 
 /// The command that counts the locked instructions of an operation.
@@ -72,32 +74,28 @@ type Requirement = (
 struct Figures<'a>(&'a Measured);
 
 impl Figures<'_> {
-    fn of(self, row: RowName<'_>, peer: &str) -> Option<ByRound> {
+    fn of(self, row: &str, peer: &str) -> Option<ByRound> {
         Some(self.0.find(row, peer)?.by_round())
     }
 
-    fn ours(self, row: RowName<'_>) -> Option<ByRound> {
+    fn ours(self, row: &str) -> Option<ByRound> {
         self.of(row, OURS)
     }
 
-    fn floor(self, part: &str) -> Option<ByRound> {
-        self.of(floor_row(part), BARE)
-    }
-
     /// Returns a peer's figure as a multiple of this crate's figure.
-    fn gain(self, row: RowName<'_>, peer: &str) -> Option<Estimate> {
+    fn gain(self, row: &str, peer: &str) -> Option<Estimate> {
         per(self.of(row, peer), self.ours(row))
     }
 
     /// Returns what the timer adds to a workload.
-    fn added(self, row: RowName<'_>, peer: &str) -> Option<ByRound> {
+    fn added(self, row: &str, peer: &str) -> Option<ByRound> {
         less(self.of(row, peer), self.of(row, BARE))
     }
 
     /// Returns a wake-up of the driver as a multiple of a wake-up with one shard.
-    fn wakeup(self, held: bool, shards: &str) -> Option<Estimate> {
-        let row = |shards| self.ours((Section::Wakeups, wakeup::name(held), shards));
-        per(row(shards), row("1"))
+    fn wakeup(self, held: bool, shards: usize) -> Option<Estimate> {
+        let row = |shards| self.ours(&wakeup::name(shards, held));
+        per(row(shards), row(1))
     }
 
     /// Returns the highest lateness in milliseconds.
@@ -120,10 +118,10 @@ impl Figures<'_> {
         combine: impl Fn(ByRound, ByRound) -> ByRound,
     ) -> Option<Estimate> {
         let name = format!("{figure} {of}");
-        let ours = self.0.section(Section::Saturated);
-        let ours = ours.filter(|one| one.peer == OURS && one.row.workload.starts_with(&name));
+        let ours = self.0.series.iter();
+        let ours = ours.filter(|one| one.peer == OURS && one.row.name.starts_with(&name));
         ours.filter_map(|ours| {
-            let tokio = self.of(ours.row.name(), TOKIO)?;
+            let tokio = self.of(&ours.row.name, TOKIO)?;
             combine(ours.by_round(), tokio).estimate()
         })
         .max_by(|one, other| one.median.total_cmp(&other.median))
@@ -141,32 +139,28 @@ fn less(figure: Option<ByRound>, other: Option<ByRound>) -> Option<ByRound> {
 #[rustfmt::skip] // Formatted as a table.
 fn requirements(measured: &Measured) -> Vec<Requirement> {
     let f = Figures(measured);
-    let op = |workload, variant| (Section::Operations, workload, variant);
-    let over = |workload, pending| f.ours((Section::Pending, workload, pending));
-    let firing = |workload, figure| (Section::Firing, workload, figure);
-    let memory = |workload, figure| f.ours((Section::Memory, workload, figure));
-    let [clock, lock, _] = PARTS;
-    let floor = || f.of(FLOOR, BARE);
-    let (churn, x2, reset) = (op("churn", "solo"), op("churn", "x2"), op("reset", "solo"));
+    let floor = |part: &str| f.of(&format!("floor {part}"), BARE);
+    let one = |figure: Option<ByRound>| figure.and_then(|figure| figure.estimate());
+    let over = |threads, pending| f.ours(&beside(threads, false, pending));
     vec![
-        ("churn", "in floors", per(f.ours(churn), floor()), AtMost(1.1), Some(1.0)),
-        ("churn", "x2 / x1", per(f.ours(x2), f.ours(op("churn", "x1"))), AtMost(1.2), None),
-        ("churn x2", TOKIO_OURS, f.gain(x2, TOKIO), AtLeast(8.0), None),
-        ("churn x2", "pingora / ours", f.gain(x2, "pingora"), AtLeast(2.5), None),
-        ("churn x1", "over 1,000,000 / over none", per(over("churn x1 over", "1000000"), over("churn x1 over", "0")), AtMost(1.1), Some(1.0)),
-        ("churn x2", "over 1,000,000 / over none", per(over("churn x2 over", "1000000"), over("churn x2 over", "0")), AtMost(1.1), Some(1.0)),
-        ("io less bare", "in floors", per(f.added(op("io", "solo"), OURS), floor()), AtMost(1.2), Some(1.0)),
-        ("io less bare", "x2 / x1", per(f.added(op("io", "x2"), OURS), f.added(op("io", "x1"), OURS)), AtMost(1.2), None),
-        ("rpc less bare", "ours / tokio", per(f.added(op("rpc", "x2"), OURS), f.added(op("rpc", "x2"), TOKIO)), AtMost(1.0 / 3.0), Some(0.25)),
-        ("ready", "less a clock read, ns", less(f.ours(op("ready", "solo")), f.floor(clock)).and_then(|ns| ns.estimate()), AtMost(2.0), None),
-        ("reset", "less a clock read, lock pairs", per(less(f.ours(reset), f.floor(clock)), f.floor(lock)), AtMost(2.5), None),
-        ("reset x1", TOKIO_OURS, f.gain(op("reset", "x1"), TOKIO), AtLeast(1.0), None),
-        ("reset x2", TOKIO_OURS, f.gain(op("reset", "x2"), TOKIO), AtLeast(2.0), None),
-        ("fire", "CPU, tokio / ours", f.gain(firing("fire", "CPU"), TOKIO), AtLeast(1.0), None),
-        ("fire", "median lateness, tokio / ours", f.gain(firing("fire", "lateness, median"), TOKIO), AtLeast(1.0), Some(2.0)),
-        ("fire", "99% lateness, tokio / ours", f.gain(firing("fire", "lateness, 99%"), TOKIO), AtLeast(1.0), Some(2.0)),
-        ("storm", "joined, tokio / ours", f.gain(firing("storm", "joined"), TOKIO), AtLeast(1.0), None),
-        ("storm", "another task's wait, us", f.ours(firing("storm", "another task's wait")).and_then(|us| us.estimate()), AtMost(1_100.0), Some(1_000.0)),
+        ("churn", "in floors", per(f.ours("churn solo"), floor("in all")), AtMost(1.1), Some(1.0)),
+        ("churn", "x2 / x1", per(f.ours("churn x2"), f.ours("churn x1")), AtMost(1.2), None),
+        ("churn x2", TOKIO_OURS, f.gain("churn x2", TOKIO), AtLeast(8.0), None),
+        ("churn x2", "pingora / ours", f.gain("churn x2", "pingora"), AtLeast(2.5), None),
+        ("churn x1", "over 1,000,000 / over none", per(over(1, 1_000_000), over(1, 0)), AtMost(1.1), Some(1.0)),
+        ("churn x2", "over 1,000,000 / over none", per(over(2, 1_000_000), over(2, 0)), AtMost(1.1), Some(1.0)),
+        ("io less bare", "in floors", per(f.added("io solo", OURS), floor("in all")), AtMost(1.2), Some(1.0)),
+        ("io less bare", "x2 / x1", per(f.added("io x2", OURS), f.added("io x1", OURS)), AtMost(1.2), None),
+        ("rpc less bare", "ours / tokio", per(f.added("rpc x2", OURS), f.added("rpc x2", TOKIO)), AtMost(1.0 / 3.0), Some(0.25)),
+        ("ready", "less a clock read, ns", one(less(f.ours("ready solo"), floor("clock read"))), AtMost(2.0), None),
+        ("reset", "less a clock read, lock pairs", per(less(f.ours("reset solo"), floor("clock read")), floor("lock pair")), AtMost(2.5), None),
+        ("reset x1", TOKIO_OURS, f.gain("reset x1", TOKIO), AtLeast(1.0), None),
+        ("reset x2", TOKIO_OURS, f.gain("reset x2", TOKIO), AtLeast(2.0), None),
+        ("fire", "CPU, tokio / ours", f.gain("fire CPU", TOKIO), AtLeast(1.0), None),
+        ("fire", "median lateness, tokio / ours", f.gain("fire lateness, median", TOKIO), AtLeast(1.0), Some(2.0)),
+        ("fire", "99% lateness, tokio / ours", f.gain("fire lateness, 99%", TOKIO), AtLeast(1.0), Some(2.0)),
+        ("storm", "joined, tokio / ours", f.gain("storm joined", TOKIO), AtLeast(1.0), None),
+        ("storm", "another task's wait, us", one(f.ours("storm another task's wait")), AtMost(1_100.0), Some(1_000.0)),
         ("saturated x1", "worst, ours / tokio", f.most_late_share("worst", X1, 0.0), AtMost(2.0), Some(1.0)),
         ("saturated x1", "worst, ms", f.most_late("worst", X1), AtMost(20.0), None),
         ("saturated x1", "99%, ours / tokio", f.most_late_share("p99", X1, 0.0), AtMost(2.0), Some(1.0)),
@@ -179,16 +173,16 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("crowd", "median, ours / tokio", f.most_late_share("p50", "crowd,", 0.0), AtMost(1.5), Some(1.0)),
         ("crowd", "worst, ours / tokio", f.most_late_share("worst", "crowd,", 0.0), AtMost(1.5), Some(1.0)),
         ("crowd", "probe's worst, ours / tokio or 10 ms", f.most_late_share("probe's worst", "crowd,", 10.0), AtMost(2.0), Some(1.0)),
-        ("insert, remove", "tokio-util / ours", f.gain(op("insert_remove", "1M"), "tokio_util"), AtLeast(1.3), Some(1.5)),
-        ("insert, remove", "nexus-timer / ours", f.gain(op("insert_remove", "1M"), "nexus_timer"), AtLeast(1.0), Some(1.5)),
-        ("replace", "tokio-util / ours", f.gain(op("replace", "1M"), "tokio_util"), AtLeast(1.3), Some(1.5)),
-        ("replace", "nexus-timer / ours", f.gain(op("replace", "1M"), "nexus_timer"), AtLeast(1.0), Some(1.5)),
-        ("wake-up, 64", "others empty, / 1 shard", f.wakeup(false, "64"), AtMost(2.0), None),
-        ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(true, "64"), AtMost(2.0), None),
-        ("wake-up, 1,024", "others empty, / 1 shard", f.wakeup(false, "1024"), AtMost(5.0), None),
-        ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(true, "1024"), AtMost(5.0), None),
-        ("memory", "bytes per pending sleep", memory("memory", "per pending sleep").and_then(|bytes| bytes.estimate()), AtMost(80.0), Some(76.0)),
-        ("memory", "bytes per stream, all limits", memory("stream, all limits,", "beside its inner stream").and_then(|bytes| bytes.estimate()), AtMost(200.0), None),
+        ("insert, remove", "tokio-util / ours", f.gain("insert_remove 1M", "tokio_util"), AtLeast(1.3), Some(1.5)),
+        ("insert, remove", "nexus-timer / ours", f.gain("insert_remove 1M", "nexus_timer"), AtLeast(1.0), Some(1.5)),
+        ("replace", "tokio-util / ours", f.gain("replace 1M", "tokio_util"), AtLeast(1.3), Some(1.5)),
+        ("replace", "nexus-timer / ours", f.gain("replace 1M", "nexus_timer"), AtLeast(1.0), Some(1.5)),
+        ("wake-up, 64", "others empty, / 1 shard", f.wakeup(false, 64), AtMost(2.0), None),
+        ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(true, 64), AtMost(2.0), None),
+        ("wake-up, 1,024", "others empty, / 1 shard", f.wakeup(false, 1_024), AtMost(5.0), None),
+        ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(true, 1_024), AtMost(5.0), None),
+        ("memory", "bytes per pending sleep", one(f.ours("memory per pending sleep")), AtMost(80.0), Some(76.0)),
+        ("memory", "bytes per stream, all limits", one(f.ours("stream, all limits, beside its inner stream")), AtMost(200.0), None),
     ]
 }
 
@@ -206,6 +200,7 @@ pub(crate) fn print(measured: &Measured) {
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for (workload, figure, value, limit, aim) in requirements(measured) {
         let answer = |limit: Limit| value.as_ref().map_or("", |value| limit.answer(value));
+        let measured = value.as_ref().map(|value| range(value, ""));
         let aim = aim.map(|aim| match limit {
             AtLeast(_) => AtLeast(aim),
             AtMost(_) => AtMost(aim),
@@ -213,9 +208,7 @@ pub(crate) fn print(measured: &Measured) {
         rows.push(vec![
             workload.to_owned(),
             figure.to_owned(),
-            value
-                .as_ref()
-                .map_or_else(|| "not measured".to_owned(), |value| range(value, "")),
+            measured.unwrap_or_else(|| "not measured".to_owned()),
             limit.text(),
             answer(limit).to_owned(),
             aim.map_or_else(String::new, Limit::text),
@@ -226,7 +219,7 @@ pub(crate) fn print(measured: &Measured) {
     println!(
         "With a question mark: the interval lies on both sides of the limit. too few: fewer than six samples,\n\
          too few rounds to tell.\n\
-         Locked instructions of churn, at most 6, none of them shared:\n  {LOCKED}"
+         Locked instructions of churn, at most 2, none of them shared:\n  {LOCKED}"
     );
 }
 
@@ -249,7 +242,7 @@ mod tests {
             let load = load(Scene::Sleeps, ready, 0, Duration::ZERO);
             load.name("worst")
         });
-        assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
+        assert_eq!(names, [X1, X2].map(|of| format!("worst {of} 0")));
     }
 
     #[test]
@@ -270,10 +263,9 @@ mod tests {
     #[test]
     fn the_worst_count_of_idle_timers_is_judged() {
         let mut measured = Measured::new(1);
-        let workload = format!("worst {X1}");
         for (idle, ours, tokio) in [("0", 4.0, 1.0), ("1000", 9.0, 3.0)] {
             for (peer, ms) in [(OURS, ours), (TOKIO, tokio)] {
-                let row = Row::new((Section::Saturated, &workload, idle), "ms");
+                let row = Row::new(format!("worst {X1} {idle}"), "ms");
                 measured.add(0, peer, vec![(row, ms)]);
             }
         }
@@ -282,24 +274,15 @@ mod tests {
         assert_eq!(median(f.most_late("worst", X1)), Some(9.0));
         assert_eq!(median(f.most_late_share("worst", X1, 0.0)), Some(4.0));
         assert_eq!(median(f.most_late_share("worst", X1, 2.0)), Some(3.0));
-        assert_eq!(median(f.most_late("worst", X2)), None);
     }
 
     #[test]
     fn a_limit_has_two_sides() {
-        let of = |values: [f64; 6]| Estimate::of(values).expect("six values");
-        let (above, around) = (of([2.0; 6]), of([0.5, 0.6, 0.7, 0.8, 0.9, 1.5]));
-        assert_eq!(
-            [AtLeast(1.0), AtMost(1.0)].map(|limit| limit.answer(&above)),
-            ["yes", "NO"]
-        );
-        assert_eq!(
-            [AtLeast(1.0), AtMost(1.0)].map(|limit| limit.answer(&around)),
-            ["no?", "yes?"]
-        );
-        assert_eq!(
-            AtLeast(1.0).answer(&Estimate::of([2.0; 5]).expect("five")),
-            "too few"
-        );
+        let of = |values: &[f64]| Estimate::of(values.iter().copied()).expect("values");
+        let (above, around) = (of(&[2.0; 6]), of(&[0.5, 0.6, 0.7, 0.8, 0.9, 1.5]));
+        let answers = |figure| [AtLeast(1.0), AtMost(1.0)].map(|limit| limit.answer(figure));
+        assert_eq!(answers(&above), ["yes", "NO"]);
+        assert_eq!(answers(&around), ["no?", "yes?"]);
+        assert_eq!(answers(&of(&[2.0; 5])), ["too few"; 2]);
     }
 }
