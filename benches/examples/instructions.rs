@@ -36,13 +36,10 @@ use tokio_wheel_benches::{
 };
 use tokio_wheel_util::{delay_queue::DelayQueue, idle::IdleSet};
 
-/// The greatest accepted change of a count.
 const TOLERANCE: f64 = 0.05;
 
-/// The number of operations in the short run and in the long run.
 const RUNS: [u64; 2] = [4_000, 12_000];
 
-/// So long that it never expires.
 const FAR: Duration = Duration::from_secs(3_600);
 
 #[derive(Parser)]
@@ -146,7 +143,6 @@ fn count_all() -> Result<BTreeMap<String, f64>> {
     OPERATIONS.iter().map(count).collect()
 }
 
-/// Returns what callgrind counts while `count` operations run.
 fn instructions(operation: &str, count: u64) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -162,7 +158,6 @@ fn instructions(operation: &str, count: u64) -> Result<f64> {
     Ok(collected.parse()?)
 }
 
-/// Runs a cell of `compare ops` on one worker.
 fn cell(workload: &str, count: u64) {
     Cell::find(workload, "solo", TokioWheel::NAME).run(count);
 }
@@ -239,7 +234,6 @@ fn insert_remove(count: u64) {
     });
 }
 
-/// Touches one key again and again.
 fn touch(count: u64) {
     on_a_thread(async move {
         let (set, mut reaper) = IdleSet::new(FAR);

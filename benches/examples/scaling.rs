@@ -31,7 +31,6 @@ use tokio_wheel_benches::{
     stats::{number, print_table},
 };
 
-/// A server's usual limit for a request.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// How often each figure is measured. The program prints the lowest value, because other work on
@@ -194,7 +193,6 @@ fn moved<P: Peer>() {
     }
 }
 
-/// Pending sleeps in blocks of sixteen.
 type Pile = Vec<Block>;
 
 /// The number of piles in a sample, and the number of sleeps in a pile.
@@ -237,7 +235,6 @@ fn print(name: &str, sample: impl Fn() -> f64) {
     println!("{name:36} {least:8.1} ns");
 }
 
-/// The columns of the model.
 const PREDICTED: [usize; 7] = [1, 2, 8, 16, 24, 64, 128];
 
 /// The microseconds for which a worker does other work between two timeouts.

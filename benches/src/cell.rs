@@ -19,26 +19,6 @@ pub const LASTING: Duration = Duration::from_millis(50);
 /// The number of operations that a worker runs before its measurement.
 const WARM_UP: u64 = 16;
 
-/// The workloads, in the order in which they run. `churn` runs last. It leaves entries in a timer
-/// that forgets nothing, and these entries would slow the other workloads down.
-pub const WORKLOADS: [&str; 15] = [
-    "ready",
-    "io",
-    "nested",
-    "sequence",
-    "tasks",
-    "reset",
-    "rpc",
-    "schedule",
-    "schedule_limited",
-    "spawn",
-    "touch",
-    "insert_remove",
-    "replace",
-    "drain",
-    "churn",
-];
-
 /// The limit of pending entries in workloads with such a limit, which no workload reaches.
 const LIMIT: usize = 1_000_000;
 
@@ -84,7 +64,6 @@ pub fn worker_counts(cores: usize) -> BTreeSet<usize> {
 
 /// A figure: a workload in one variant, run by one peer.
 pub struct Cell {
-    /// One of [`WORKLOADS`].
     pub workload: &'static str,
     /// How many threads run the workload, or how many keys or elements there are.
     pub variant: String,
@@ -158,7 +137,6 @@ where
     lab
 }
 
-/// Returns all cells, peer by peer.
 pub fn cells() -> Vec<Cell> {
     let mut more = worker_counts(lab::cores().len());
     more.retain(|&workers| workers > 2);
@@ -289,7 +267,6 @@ impl Cells {
         }
     }
 
-    /// Adds cells on one and two workers.
     fn few<P: Peer, Fut>(&mut self, workload: &'static str, work: fn(u64) -> Fut)
     where
         Fut: Future<Output = Duration> + Send + 'static,

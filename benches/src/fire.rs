@@ -26,7 +26,6 @@ use crate::{
 /// How long the registration of all sleeps may take before the first sleep expires.
 const LEAD: Duration = Duration::from_millis(1_500);
 
-/// How many sleeps fire.
 const SLEEPS: u64 = 200_000;
 
 /// When the sleeps expire, and what runs beside them.
@@ -44,7 +43,6 @@ pub enum Scene {
 }
 
 impl Scene {
-    /// Returns the name of the scene in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Spread => "fire",
@@ -54,9 +52,7 @@ impl Scene {
     }
 }
 
-/// The state that the tasks share.
 struct Stage {
-    /// The instant at which the first sleep expires.
     base: Instant,
     /// How late each sleep woke, in nanoseconds. The value is negative if the sleep was early.
     lateness: Box<[AtomicI64]>,

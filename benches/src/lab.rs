@@ -2,19 +2,18 @@
 //! sleeps.
 
 use std::{
-    future::{Future, poll_fn},
-    pin::{Pin, pin},
+    future::Future,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        mpsc,
     },
     task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 
@@ -50,14 +49,13 @@ impl Lab {
     pub fn crowd<P: Peer>(&mut self, crowd: u64) {
         let before = self.crowd.len() as u64;
         let more = on_workers(&self.runtime, WORKERS, |worker| async move {
-            (before + worker as u64..crowd)
-                .step_by(WORKERS)
-                .map(|i| {
-                    let mut sleep: PendingSleep = Box::pin(P::sleep(far(i, crowd)));
-                    assert!(is_pending(sleep.as_mut()));
-                    sleep
-                })
-                .collect::<Vec<_>>()
+            let mine = (before + worker as u64..crowd).step_by(WORKERS);
+            let pending = mine.map(|i| {
+                let mut sleep: PendingSleep = Box::pin(P::sleep(far(i, crowd)));
+                assert!(is_pending(sleep.as_mut()));
+                sleep
+            });
+            pending.collect::<Vec<_>>()
         });
         self.crowd.extend(more.into_iter().flatten());
     }
@@ -66,26 +64,8 @@ impl Lab {
     /// have had timeouts for a while, so a server is in this state too. A timer with an alarm for
     /// this sleep need not set an alarm for later sleeps. Returns when all workers have parked,
     /// because a worker sets the alarm when it parks.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the workers did not park within 10 s.
     pub fn arm<P: Peer>(&self) {
-        let (registered, is_registered) = mpsc::channel();
-        self.runtime.spawn(async move {
-            let mut sleep = pin!(P::sleep(SOON));
-            let mut is_first = true;
-            poll_fn(|cx| {
-                let poll = sleep.as_mut().poll(cx);
-                if std::mem::take(&mut is_first) {
-                    // The lab may have been dropped.
-                    let _ = registered.send(());
-                }
-                poll
-            })
-            .await;
-        });
-        is_registered.recv().expect("the task that arms has ended");
+        spawn_polled(&self.runtime, 1, |_| P::sleep(SOON));
         let metrics = self.runtime.metrics();
         let is_parked = |worker| metrics.worker_park_unpark_count(worker) % 2 == 1;
         let patience = Instant::now() + Duration::from_secs(10);
@@ -107,7 +87,6 @@ impl Lab {
         (times.iter().sum::<Duration>() / threads as u32).mul_f64(share)
     }
 
-    /// Runs one task on a worker thread until it ends.
     pub fn run<Fut>(&self, task: Fut) -> Fut::Output
     where
         Fut: Future<Output: Send> + Send + 'static,
@@ -175,9 +154,8 @@ pub fn stay_on_core(n: usize) {
 /// cores of the process.
 pub fn cores() -> Vec<usize> {
     let allowed = sched_getaffinity(None).expect("cannot read the thread's cores");
-    (0..CpuSet::MAX_CPU)
-        .filter(|&core| allowed.is_set(core))
-        .collect()
+    let cores = 0..CpuSet::MAX_CPU;
+    cores.filter(|&core| allowed.is_set(core)).collect()
 }
 
 /// Runs `threads` tasks side by side, each on a worker of its own, and collects what they return.
@@ -198,11 +176,8 @@ where
             task.await
         })
     });
-    let results = runtime.block_on(join_all(tasks));
-    results
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .expect("a task panicked")
+    let results = runtime.block_on(try_join_all(tasks));
+    results.expect("a task panicked")
 }
 
 /// Spawns tasks on a runtime whose workers run, and waits until each task has been polled once.
@@ -264,7 +239,6 @@ pub fn far(i: u64, n: u64) -> Duration {
 
 /// Polls a future once with a waker that does nothing, and returns whether it is pending.
 pub fn is_pending(future: Pin<&mut (impl Future + ?Sized)>) -> bool {
-    future
-        .poll(&mut Context::from_waker(Waker::noop()))
-        .is_pending()
+    let mut cx = Context::from_waker(Waker::noop());
+    future.poll(&mut cx).is_pending()
 }

@@ -31,7 +31,6 @@ impl Late {
         self.histogram.value_at_quantile(quantile) as f64 / 1e6
     }
 
-    /// Returns how many sleeps are counted.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }

@@ -35,14 +35,11 @@ const LINKS: usize = 20;
 /// What runs beside about 1,000 sleeps of 1 to 100 ms in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Scene {
-    /// Nothing else runs.
     Idle,
-    /// A task yields in a loop.
     Busy,
 }
 
 impl Scene {
-    /// Returns the name of the scene in tables.
     pub fn title(self) -> &'static str {
         match self {
             Self::Idle => "1,000 in 1 s, idle",

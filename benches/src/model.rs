@@ -80,7 +80,6 @@ impl Operation {
         }
     }
 
-    /// Finds an operation.
     pub fn find(timer: &str, workload: &str) -> Option<&'static Self> {
         OPERATIONS
             .iter()
@@ -101,7 +100,6 @@ impl Operation {
         1e9 / demands[0].max(demands[1])
     }
 
-    /// Returns the ns for which an operation occupies the lock and the count.
     fn demands(&self, transfer: f64) -> [f64; 2] {
         let locks = self.locks.iter().map(|lines| UNDER_LOCK + lines * transfer);
         [locks.sum(), self.counts * (LOCKED + transfer)]

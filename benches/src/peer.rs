@@ -15,12 +15,10 @@ use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use tokio_wheel::Timer;
 
-/// A timer.
 pub trait Peer: 'static {
     /// The name of the peer in tables and on the command line.
     const NAME: &'static str;
 
-    /// The error of a future that took too long.
     type Elapsed: Send;
 
     /// Prepares a runtime for this peer. It is called once, within the runtime.
@@ -79,7 +77,6 @@ macro_rules! peers {
 peers! {
     /// No timer at all. It shows the cost of a workload by itself.
     Bare, "bare", Infallible, |_, future: F| future.map(Ok), |_| pending();
-    /// The crate of this workspace.
     TokioWheel, "tokio_wheel", tokio_wheel::error::Elapsed, tokio_wheel::timeout, tokio_wheel::sleep;
     /// The crate of this workspace on a timerfd.
     TokioWheelHigh, "tokio_wheel_high", tokio_wheel::error::Elapsed, tokio_wheel::timeout,

@@ -29,10 +29,8 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// How long to wait for peers with a thread, which works at its own pace.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// How many sleeps or tasks wait.
 const WAITING: u64 = 1_000_000;
 
-/// How many streams with limits exist at once.
 const STREAMS: usize = 200_000;
 
 /// How many sleeps share an allocation.
@@ -41,7 +39,6 @@ pub const BLOCK: u64 = 16;
 /// Sixteen sleeps side by side in one box, so that the allocator adds almost nothing per sleep.
 pub type Block = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Measures how much resident memory grows per pending sleep.
 pub fn memory<P: Peer>() -> Vec<Figure> {
     let runtime = runtime_for::<P>(WORKERS);
     // Tokio's sleep must be made within a runtime, even if it is never polled.
@@ -106,13 +103,11 @@ fn waiting<P: Peer, H: Send + 'static>(
     vec![
         ("per task", grown as f64 / WAITING as f64, "B"),
         ("of which the future", future as f64, "B"),
-        ("of which the handle", size_of::<H>() as f64, "B"),
         ("tokio tasks", tokio_tasks as f64, "tasks"),
     ]
 }
 
-/// Returns how much resident memory grows per stream with every limit, without the inner stream:
-/// at rest, and while a read waits.
+/// Returns how much resident memory grows per stream with every limit, without the inner stream.
 pub fn streams() -> Vec<Figure> {
     const LIMIT: Duration = Duration::from_secs(30);
     const RATE: MinRate = MinRate::new(1_000, LIMIT);
@@ -131,15 +126,10 @@ pub fn streams() -> Vec<Figure> {
     inner.iter_mut().for_each(wait);
     let mut all = Vec::with_capacity(STREAMS);
     let before = resident_bytes() as f64;
-    let own = (STREAMS * size_of::<DuplexStream>()) as f64;
-    let grown = || (resident_bytes() as f64 - before - own) / STREAMS as f64;
     all.extend(inner.drain(..).map(limited));
-    let at_rest = grown();
-    all.iter_mut().for_each(wait);
-    vec![
-        ("beside its inner stream", at_rest, "B"),
-        ("while a read waits", grown(), "B"),
-    ]
+    let grown = resident_bytes() as f64 - before;
+    let per_stream = grown / STREAMS as f64 - size_of::<DuplexStream>() as f64;
+    vec![("beside its inner stream", per_stream, "B")]
 }
 
 fn wait(stream: &mut (impl AsyncRead + Unpin)) {

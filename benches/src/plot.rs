@@ -46,13 +46,10 @@ fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
 
 const WIDTH: u32 = 900;
 
-/// The part of the width that the legend takes.
 const LEGEND: u32 = 240;
 
-/// The height of the chart.
 const HEIGHT: u32 = 440;
 
-/// The size of a plot.
 const SIZE: (u32, u32) = (WIDTH, HEAD + HEIGHT + FOOT);
 
 /// The height of the caption with its note, of an entry of the legend, and of the last line.
@@ -109,7 +106,6 @@ impl<'a> Axis<'a> {
         (0..END).with_key_points(marks.collect())
     }
 
-    /// Returns the name of the mark at a place.
     fn name(&self, place: i32) -> String {
         let mut marks = self.marks.iter();
         let mark = marks.find(|&&(mark, _)| self.place(mark) == place);
@@ -128,19 +124,14 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A plot.
 pub struct Chart<'a> {
-    /// What the plot shows.
     pub caption: &'a str,
     /// What a reader must know to read the plot.
     pub note: &'a str,
-    /// The command and the machine.
     pub source: &'a str,
-    /// The axis from left to right.
     pub x: Axis<'a>,
     /// The title of the logarithmic axis from the bottom to the top.
     pub y: &'a str,
-    /// Whether to draw a dot on each point.
     pub has_dots: bool,
     /// The curves, in the order of the legend.
     pub curves: &'a [Curve],

@@ -7,12 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) const NO_PROC: &str = "needs Linux's /proc";
 
-/// Returns the CPU time of all threads of the process.
 pub fn cpu_time() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
-/// Returns the CPU time of the calling thread.
 pub fn thread_cpu_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
@@ -28,7 +26,6 @@ pub fn resident_bytes() -> u64 {
     status.ok().and_then(|status| status.vmrss).expect(NO_PROC) * 1_024
 }
 
-/// Returns how many bytes of memory are available on the machine.
 pub fn available_bytes() -> u64 {
     let memory = Meminfo::current().expect(NO_PROC);
     memory.mem_available.unwrap_or(memory.mem_free)

@@ -20,18 +20,13 @@ const HORIZON: Duration = Duration::from_secs(3_600);
 
 /// A queue under test. Callers give deadlines as delays, so that every queue reads the clock.
 pub trait Queue {
-    /// The name of the queue in tables and benchmark ids.
     const NAME: &'static str;
-    /// The key that removes an element.
     type Key;
 
-    /// Creates an empty queue.
     fn new() -> Self;
 
-    /// Inserts an element that expires after the delay.
     fn insert(&mut self, value: u32, after: Duration) -> Self::Key;
 
-    /// Removes a pending element.
     fn remove(&mut self, key: Self::Key);
 
     /// Registers the waker of a task that waits for the queue, if the queue supports waiting.
@@ -155,7 +150,6 @@ pub struct Crowded<Q: Queue> {
 }
 
 impl<Q: Queue> Crowded<Q> {
-    /// Creates a queue with `crowd` elements.
     pub fn new(crowd: usize) -> Self {
         let runtime = runtime();
         let entered = runtime.enter();
@@ -175,13 +169,11 @@ impl<Q: Queue> Crowded<Q> {
         }
     }
 
-    /// Inserts one more element and removes it.
     pub fn insert_remove(&mut self) {
         let key = self.insert();
         self.queue.remove(key);
     }
 
-    /// Removes a random element and inserts another one.
     pub fn replace(&mut self) {
         let chosen = self.random.usize(..self.keys.len());
         self.queue.remove(self.keys.swap_remove(chosen));
@@ -189,7 +181,6 @@ impl<Q: Queue> Crowded<Q> {
         self.keys.push(key);
     }
 
-    /// Returns how long `iters` operations take.
     pub fn time(&mut self, iters: u64, operate: fn(&mut Self)) -> Duration {
         let runtime = self.runtime.handle().clone();
         let _entered = runtime.enter();

@@ -29,7 +29,6 @@ use crate::{
     with_peer, workload,
 };
 
-/// How long the probe sleeps.
 const PROBE: Duration = Duration::from_millis(10);
 
 /// How long a sample lasts by default. Many of the idle timers cascade within that time.
@@ -87,7 +86,6 @@ pub enum Scene {
     Crowd,
 }
 
-/// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Load {
     pub scene: Scene,
@@ -95,7 +93,6 @@ pub struct Load {
     pub workers: usize,
     /// The number of tasks that are always ready. A service has clients and servers instead.
     pub tasks: usize,
-    /// How long a poll of such a task takes.
     pub length: Duration,
     /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes have
     /// fixed numbers of them, and so many timers that stay pending.
@@ -137,12 +134,10 @@ pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
     figures
 }
 
-/// The results of a sample.
 struct Outcome {
     late: Late,
     /// The part of `late` that woke within the last second, or was pending at the end.
     last: Late,
-    /// How late the probe beside a crowd woke.
     probe: Option<Late>,
 }
 
@@ -150,7 +145,6 @@ struct Outcome {
 /// never reports.
 #[derive(Default)]
 struct Sleeps {
-    /// The deadline of the sleep that is pending.
     deadline: Option<Instant>,
     /// Pairs of a deadline and the instant at which the task woke.
     woken: Vec<(Instant, Instant)>,
@@ -165,7 +159,6 @@ struct Stage {
     /// Never dropped, because very many tasks take long to drop. The process ends first.
     runtime: &'static Runtime,
     load: Load,
-    /// The instant at which the load starts.
     start: Instant,
     done: Arc<AtomicBool>,
 }
@@ -233,7 +226,6 @@ impl Stage {
         outcome
     }
 
-    /// Waits until the end of the sample, then ends the load.
     fn observe_to_the_end(self, observed: &[Observed]) -> Outcome {
         let end = self.start + self.load.lasting;
         self.observe(observed, || Instant::now() < end)
@@ -268,7 +260,6 @@ impl Stage {
 }
 
 impl Load {
-    /// Names a figure of a load.
     pub fn name(&self, figure: &str) -> String {
         let (workers, tasks, length) = (self.workers, self.tasks, self.length.as_micros());
         let ready = format!("{workers}, {tasks} x {length} us");
@@ -296,7 +287,6 @@ impl Load {
         CASCADE.mul_f64(cascades) - cascade
     }
 
-    /// Returns the number of timers that stay pending.
     fn idle(&self) -> u64 {
         match self.scene {
             Scene::Sustained | Scene::Crowd => 0,
@@ -304,7 +294,6 @@ impl Load {
         }
     }
 
-    /// Returns how many threads poll tasks.
     fn threads(&self) -> usize {
         self.workers.max(1)
     }
@@ -316,7 +305,6 @@ impl Load {
 }
 
 impl Outcome {
-    /// Evaluates what tasks have noted until `end`.
     fn of(observed: &[Observed], end: Instant) -> Self {
         let (mut late, mut last) = (Vec::new(), Vec::new());
         for sleeps in observed {

@@ -35,7 +35,6 @@ impl Estimate {
         })
     }
 
-    /// Returns whether `value` is outside the interval.
     pub fn excludes(&self, value: f64) -> bool {
         self.interval
             .is_some_and(|(low, high)| value < low || value > high)
@@ -53,11 +52,7 @@ fn fewer_heads(n: usize, k: usize) -> f64 {
     fewer
 }
 
-/// Returns the median. For an even number of values, it is the mean of the two middle values.
-///
-/// # Panics
-///
-/// Panics without a value.
+/// Returns the median of at least one value.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     Estimate::of(values).expect("there are values").median
 }

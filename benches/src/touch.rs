@@ -73,7 +73,6 @@ impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
     }
 }
 
-/// Returns what touches the keys of an idle set.
 pub fn set(keys: u64) -> impl FnMut(u64) + Clone + Send + 'static {
     let builder = IdleSet::builder(TIMEOUT);
     let (set, mut reaper) = builder.build().expect("the defaults are in range");
@@ -90,7 +89,6 @@ pub fn set(keys: u64) -> impl FnMut(u64) + Clone + Send + 'static {
     }
 }
 
-/// Returns what touches the keys of a map into a queue.
 pub fn map(keys: u64) -> impl FnMut(u64) + Send + 'static {
     let mut queue = DelayQueue::new();
     let map: HashMap<_, _> = (0..keys)

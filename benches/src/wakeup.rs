@@ -10,10 +10,8 @@ use crate::{
     process::cpu_time,
 };
 
-/// The numbers of shards.
 pub const SHARDS: [usize; 3] = [1, 64, 1_024];
 
-/// The number of wake-ups in a sample.
 const WAKE_UPS: u32 = 200;
 
 /// The duration of a timer that fires. tokio's alarm rounds it up to a millisecond.
@@ -25,7 +23,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The number of sleeps in each shard, if the shards hold any.
 const HELD: usize = 16;
 
-/// Names a wake-up of the driver.
 pub fn name(shards: usize, held: bool) -> String {
     let shards = HumanCount(shards as u64);
     match held {

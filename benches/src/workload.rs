@@ -10,6 +10,7 @@ use std::{
 };
 
 use crossbeam_utils::CachePadded;
+use futures_lite::future::{poll_once, yield_now};
 use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, oneshot};
 use tokio_wheel::Timer;
@@ -22,15 +23,14 @@ use crate::{
 /// A server's usual limit. It is so long that nearly every sleep is canceled.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How many clients the service of [`rpc`] has.
 const CLIENTS: u64 = 64;
 
 /// Makes a sleep, polls it once with the task's own waker, and drops it.
 pub async fn churn<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
-        let pending = is_pending(P::sleep(LIMIT)).await;
-        assert!(pending, "a sleep that is not pending registers nothing");
+        let ready = poll_once(P::sleep(LIMIT)).await;
+        assert!(ready.is_none(), "a ready sleep registers nothing");
     }
     start.elapsed()
 }
@@ -107,12 +107,11 @@ pub async fn ready_at_once<P: Peer>(iters: u64) -> Duration {
 /// Postpones a long-lived sleep and polls it again, as a connection does after each message.
 pub async fn reset<P: Resets>(iters: u64) -> Duration {
     let mut sleep = pin!(P::new_sleep(LIMIT));
-    assert!(is_pending(sleep.as_mut()).await);
+    assert!(poll_once(sleep.as_mut()).await.is_none());
     let start = Instant::now();
     for _ in 0..iters {
         P::reset(sleep.as_mut(), LIMIT);
-        let pending = is_pending(sleep.as_mut()).await;
-        assert!(pending);
+        assert!(poll_once(sleep.as_mut()).await.is_none());
     }
     start.elapsed()
 }
@@ -130,12 +129,9 @@ pub async fn rpc<P: Peer>(iters: u64) -> Duration {
         .unzip();
     let per_client = iters.div_ceil(CLIENTS);
     let start = Instant::now();
-    let clients = inboxes
-        .into_iter()
-        .map(|requests| tokio::spawn(ask::<P>(per_client, requests)));
-    try_join_all(clients.collect::<Vec<_>>())
-        .await
-        .expect("a client panicked");
+    let ask = |requests| tokio::spawn(ask::<P>(per_client, requests));
+    let clients: Vec<_> = inboxes.into_iter().map(ask).collect();
+    try_join_all(clients).await.expect("a client panicked");
     let elapsed = start.elapsed();
     try_join_all(servers).await.expect("a server panicked");
     elapsed.mul_f64(iters as f64 / (per_client * CLIENTS) as f64)
@@ -159,13 +155,6 @@ async fn serve(mut inbox: mpsc::UnboundedReceiver<Request>) {
     }
 }
 
-/// Polls once with the task's waker, and returns whether the future is pending. Drops the future if
-/// it owns it.
-async fn is_pending(future: impl Future) -> bool {
-    let mut future = pin!(future);
-    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
-}
-
 /// Returns a future that is pending at the first poll and ready at the second.
 fn pending_once() -> impl Future<Output = ()> + Send {
     let mut polled = false;
@@ -182,7 +171,6 @@ fn pending_once() -> impl Future<Output = ()> + Send {
 pub struct Captured([u64; 8]);
 
 impl Captured {
-    /// Captures values that depend on `n`.
     pub fn new(n: u64) -> Self {
         Self(black_box([n; 8]))
     }
@@ -215,7 +203,6 @@ pub fn sleep_and_run<P: Peer>(
     }
 }
 
-/// Schedules a task and cancels it, `iters` times.
 pub async fn schedule(timer: Timer, iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
@@ -226,7 +213,8 @@ pub async fn schedule(timer: Timer, iters: u64) -> Duration {
 }
 
 /// Spawns a task, which runs until it sleeps, aborts it, and waits until the scheduler has dropped
-/// it, `iters` times.
+/// it, `iters` times. Tokio's `yield_now` would also make the worker poll for I/O, which takes
+/// several times as long.
 pub async fn spawn<P: Peer>(iters: u64) -> Duration {
     // Leaked, because the tasks may outlive this function.
     let polls: &'static CachePadded<AtomicU64> = Box::leak(Box::default());
@@ -235,26 +223,12 @@ pub async fn spawn<P: Peer>(iters: u64) -> Duration {
     for i in 0..iters {
         let task = tokio::spawn(sleep_and_run::<P>(LIMIT, count, Captured::new(i)));
         while polls.load(Relaxed) == i {
-            let_others_run().await;
+            yield_now().await;
         }
         task.abort();
         while !task.is_finished() {
-            let_others_run().await;
+            yield_now().await;
         }
     }
     start.elapsed()
-}
-
-/// Goes to the end of the worker's queue. Tokio's `yield_now` would also make the worker poll for
-/// I/O, which takes several times as long.
-async fn let_others_run() {
-    let mut waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

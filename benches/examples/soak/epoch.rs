@@ -26,13 +26,10 @@ use crate::{
     target::{Environment, Epoch, LIMITED, Target, Tracked},
 };
 
-/// The number of sleeps that are pending in all epochs.
 const FAR: usize = 20_000;
 
-/// The number of tasks that run operations, per timer.
 const ACTORS: usize = 10;
 
-/// The limit of the timer that limits its pending entries.
 const MAX_PENDING: usize = 1_000;
 
 /// The number of tasks that are always ready, and how long each poll of them takes.
@@ -41,9 +38,7 @@ const SATURATION: (usize, Duration) = (30, Duration::from_micros(100));
 /// The runtime that lives through all epochs.
 pub struct Steady {
     runtime: Runtime,
-    /// The target of the far sleeps.
     target: Arc<Target>,
-    /// The timer of the storms.
     storms: Timer,
     far: Vec<Tracked>,
 }

@@ -24,14 +24,12 @@ pub struct Deliberate;
 /// The beginning of the panic message of a future whose timer has shut down.
 const ORPHANED: &str = "a future was polled before its deadline and after its timer has shut down";
 
-/// Records a broken invariant.
 pub fn found(what: String) {
     if COUNT.fetch_add(1, Relaxed) < PRINTED {
         eprintln!("\nBROKEN: {what}");
     }
 }
 
-/// Returns how many invariants broke.
 pub fn count() -> u64 {
     COUNT.load(Relaxed)
 }
@@ -49,7 +47,6 @@ pub fn eventually(is_true: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Returns whether the payload is the panic of a future whose timer has shut down.
 pub fn is_orphaned(payload: &dyn Any) -> bool {
     let message = payload.downcast_ref::<String>().map(String::as_str);
     let message = message.or_else(|| payload.downcast_ref::<&str>().copied());

@@ -34,7 +34,6 @@ static STORMS: AtomicU64 = AtomicU64::new(0);
 static ABOVE_BOUND: AtomicU64 = AtomicU64::new(0);
 static WORST_NANOS: AtomicU64 = AtomicU64::new(0);
 
-/// Runs one storm after the other, each on a runtime of its own.
 pub fn observe(epoch: &Epoch) {
     while !epoch.is_over() {
         let gap = storm();
@@ -44,7 +43,6 @@ pub fn observe(epoch: &Epoch) {
     }
 }
 
-/// Returns the longest wait beside a storm.
 fn storm() -> Duration {
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(1)

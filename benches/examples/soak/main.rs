@@ -5,17 +5,6 @@
 //! .ci/soak 20
 //! ```
 //!
-//! | file             | holds                                                          |
-//! |------------------|----------------------------------------------------------------|
-//! | `epoch.rs`       | some seconds of load, and the check that nothing is left of it |
-//! | `ops.rs`         | the random operations                                          |
-//! | `target.rs`      | runtimes, their timers, and what must hold for each sleep      |
-//! | `short_lived.rs` | runtimes that start and shut down                              |
-//! | `storm.rs`       | very many timers that expire at once                           |
-//! | `gap.rs`         | how long a task waits for its turn beside expiring timers      |
-//! | `memory.rs`      | the heap and the threads after each epoch                      |
-//! | `faults.rs`      | invariants that broke                                          |
-//!
 //! The program exits with 1 if an invariant broke. The seed decides which operations run, but not
 //! in which order the threads run them.
 

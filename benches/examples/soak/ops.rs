@@ -29,7 +29,6 @@ use crate::{
     target::{LIMITED, Line, Migration, Target, Tracked},
 };
 
-/// The number of operations that were done.
 pub static DONE: AtomicU64 = AtomicU64::new(0);
 
 /// Runs operations until `stop` returns true or the target ends.
@@ -117,7 +116,6 @@ async fn burst(target: &Arc<Target>, rng: &mut Rng) {
     }
 }
 
-/// Resets a sleep to later and earlier deadlines.
 async fn reset(target: &Arc<Target>, rng: &mut Rng) {
     let mut sleep = target.sleep(if rng.bool() { short(rng) } else { long(rng) });
     for _ in 0..rng.u8(1..4) {
@@ -161,7 +159,6 @@ async fn queue(target: &Arc<Target>, rng: &mut Rng) {
     }
 }
 
-/// Schedules a task, and cancels it or lets it run.
 async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let is_near = rng.u8(..4) > 0;
     let delay = if is_near { short(rng) } else { long(rng) };

@@ -18,10 +18,8 @@ use crate::{
     target::{Environment, Epoch, Target},
 };
 
-/// The number of runtimes that have shut down.
 pub static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// Starts and ends runtimes until the epoch is over.
 pub fn run(epoch: &Arc<Epoch>, mut builder: Builder, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     while !epoch.is_over() {
@@ -30,7 +28,6 @@ pub fn run(epoch: &Arc<Epoch>, mut builder: Builder, seed: u64) {
     }
 }
 
-/// Runs one runtime from its start to its end.
 fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
     let builder = builder.worker_threads(rng.usize(1..3)).enable_all();
     let runtime = builder.build().expect("cannot start a runtime");

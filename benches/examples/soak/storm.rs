@@ -23,7 +23,6 @@ const CROWDS: usize = 100;
 /// takes about this long.
 const AHEAD: Duration = Duration::from_secs(2);
 
-/// The number of storms that have begun.
 pub static DONE: AtomicU64 = AtomicU64::new(0);
 
 /// Begins a storm: many tasks with a timer each, or crowds of timers that expire or that tasks drop.

@@ -28,7 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The name of the timer that limits its pending entries.
 pub const LIMITED: &str = "a limited timer";
 
-/// The number of lines that were opened.
 pub static SLEEPS: AtomicU64 = AtomicU64::new(0);
 
 /// What all runtimes, tasks and threads of an epoch share. Each of them holds the epoch until it
@@ -102,7 +101,6 @@ pub struct Environment {
     pub ended: AtomicBool,
 }
 
-/// A timer of a runtime.
 pub struct Target {
     pub env: Arc<Environment>,
     pub name: &'static str,
@@ -145,12 +143,10 @@ impl Target {
         self.timer.clone().unwrap_or_else(Timer::current)
     }
 
-    /// Creates a sleep on this target.
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
         self.sleep_until(Instant::now() + duration)
     }
 
-    /// Creates a sleep on this target until an instant.
     pub fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Tracked {
         let line = Line::open(self, deadline);
         let sleep = match &self.timer {
@@ -163,7 +159,6 @@ impl Target {
         }
     }
 
-    /// Creates a timeout on this target.
     pub fn timeout<F: Future>(&self, duration: Duration, future: F) -> Timeout<F> {
         match &self.timer {
             Some(timer) => timer.timeout(duration, future),
@@ -206,7 +201,6 @@ impl Line {
         }
     }
 
-    /// Gives the timer another deadline.
     pub fn move_to(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
@@ -231,7 +225,6 @@ impl Drop for Line {
     }
 }
 
-/// A sleep with its line.
 pub struct Tracked {
     sleep: Sleep,
     /// The line, until the sleep is ready.

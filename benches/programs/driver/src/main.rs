@@ -17,8 +17,9 @@ use scylla::client::{
     PoolSize, execution_profile::ExecutionProfile, session_builder::SessionBuilder,
 };
 
-/// The timeout that scylla's driver sets by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Service {
@@ -40,8 +41,6 @@ struct Options {
     /// How many operations run at a time
     #[arg(long, env = "TASKS", default_value_t = 256)]
     tasks: usize,
-    #[arg(long, env = "CONNECTIONS", default_value = "4")]
-    connections: NonZeroUsize,
     /// How many operations run in all
     #[arg(long, env = "REQUESTS", default_value_t = 1_000_000)]
     requests: usize,
@@ -74,7 +73,7 @@ async fn scylla(options: &Options) -> Result<()> {
     let session = SessionBuilder::new()
         .known_node(&options.address)
         .fetch_schema_metadata(false)
-        .pool_size(PoolSize::PerHost(options.connections))
+        .pool_size(PoolSize::PerHost(CONNECTIONS))
         .default_execution_profile_handle(profile.build().into_handle())
         .build()
         .await?;
@@ -96,7 +95,7 @@ async fn scylla(options: &Options) -> Result<()> {
 async fn redis(options: &Options) -> Result<()> {
     let client = redis::Client::open(format!("redis://{}", options.address))?;
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(options.timeout());
-    let connections = (0..options.connections.get())
+    let connections = (0..CONNECTIONS.get())
         .map(|_| client.get_multiplexed_async_connection_with_config(&config));
     let connections = try_join_all(connections).await?;
     measure(options, |task, mut operations| {
@@ -165,7 +164,6 @@ where
     Ok(())
 }
 
-/// Returns the CPU time of this process, in seconds.
 fn cpu() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let time = usage.user_time() + usage.system_time();

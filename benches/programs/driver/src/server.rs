@@ -15,7 +15,6 @@ pub(crate) const STATEMENT: &str = "INSERT INTO keyspace.table (key) VALUES (?)"
 
 const HEADER: usize = 9;
 
-/// Opcodes of requests and responses.
 const READY: u8 = 0x02;
 const OPTIONS: u8 = 0x05;
 const SUPPORTED: u8 = 0x06;
@@ -23,7 +22,6 @@ const RESULT: u8 = 0x08;
 const PREPARE: u8 = 0x09;
 const EXECUTE: u8 = 0x0a;
 
-/// Types of columns.
 const BIGINT: &[u8] = &[0, 0x02];
 const TEXT: &[u8] = &[0, 0x0d];
 const UUID: &[u8] = &[0, 0x0c];
@@ -72,7 +70,6 @@ fn serve(mut connection: TcpStream) -> Result<()> {
     }
 }
 
-/// Returns the opcode and the body of the response.
 fn answer(opcode: u8, body: &[u8]) -> Result<(u8, Vec<u8>)> {
     Ok(match opcode {
         OPTIONS => (SUPPORTED, vec![0, 0]),

@@ -22,7 +22,6 @@ use tokio_wheel_benches::{
 
 use crate::report::{Figures, Row};
 
-/// How many sleeps are pending beside the measured sleeps, step by step.
 pub(crate) const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// A task that a peer performs. The peer is a [`PeerKind`], or for some operations a queue.
@@ -32,30 +31,29 @@ pub(crate) struct Job {
     pub(crate) task: Task,
 }
 
-/// What to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// The parts of the floor.
     Floor,
-    /// A cell of the operations.
-    Operation { workload: String, variant: String },
+    Operation {
+        workload: String,
+        variant: String,
+    },
     /// Churn beside an increasing number of pending sleeps.
-    Pending { armed: bool, most: u64 },
-    /// Very many sleeps that fire.
+    Pending {
+        armed: bool,
+        most: u64,
+    },
     Fire(fire::Scene),
-    /// The memory of pending sleeps.
     Memory,
-    /// The memory of streams with all limits.
     Streams,
     /// A wake-up of the driver. Either each shard holds sleeps, or no shard does.
-    Wakeup { shards: usize, held: bool },
-    /// The memory of scheduled tasks.
+    Wakeup {
+        shards: usize,
+        held: bool,
+    },
     Scheduled,
-    /// The memory of spawned tasks that sleep.
     Spawned,
-    /// How late sleeps of 1 to 100 ms wake.
     Lateness(lateness::Scene),
-    /// How late timers are beside tasks that are always ready.
     Saturated(Load),
     /// How long a line moves from the first core to each other core.
     Transfers,
@@ -84,7 +82,6 @@ impl Job {
         serde_json::from_slice(&output.stdout).context("the process has printed no figures")
     }
 
-    /// Runs the job in this process.
     pub(crate) fn run(&self) -> anyhow::Result<Figures> {
         let peer = || PeerKind::from_str(&self.peer, false).map_err(anyhow::Error::msg);
         Ok(match self.task {
@@ -128,19 +125,16 @@ impl Job {
     }
 }
 
-/// Returns a row for each figure.
 fn rows(workload: &str, figures: Vec<Figure>) -> Figures {
     (figures.into_iter())
         .map(|(name, value, unit)| (Row::new(format!("{workload} {name}"), unit), value))
         .collect()
 }
 
-/// Names the time in which a line moves from the first core to another.
 pub(crate) fn transfer(core: usize) -> String {
     format!("line from the first core to core {core}")
 }
 
-/// Names churn beside pending sleeps.
 pub(crate) fn beside(threads: usize, armed: bool, pending: u64) -> String {
     let armed = if armed { " armed" } else { "" };
     format!("churn x{threads}{armed} over {}", HumanCount(pending))

@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio_wheel_benches::{machine::Ticks, peer::PeerKind};
+use tokio_wheel_benches::{machine, peer::PeerKind};
 
 use crate::{
     job::Job,
@@ -137,13 +137,14 @@ fn main() -> anyhow::Result<()> {
 /// Runs the jobs of each round, and returns what they measured. In each round the timers take turns
 /// job by job, so a machine that slows down slows all timers.
 fn run(rounds: &[Vec<Job>], output: &Program) -> anyhow::Result<Measured> {
+    machine::warn();
     let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;
     let jobs = rounds.iter().map(Vec::len).sum::<usize>();
     let progress = ProgressBar::new(jobs as u64).with_style(style);
     progress.enable_steady_tick(Duration::from_secs(1));
 
     let mut measured = Measured::new(rounds.len() as u32);
-    let (start, before) = (Instant::now(), Ticks::read());
+    let start = Instant::now();
     for (number, jobs) in (0..).zip(rounds) {
         for job in jobs {
             progress.set_message(format!("{job:?}"));
@@ -155,7 +156,6 @@ fn run(rounds: &[Vec<Job>], output: &Program) -> anyhow::Result<Measured> {
             progress.inc(1);
         }
         measured.seconds = start.elapsed().as_secs_f64();
-        measured.busy = before.busy_until(Ticks::read());
         if let Some(file) = &output.json {
             fs::write(file, serde_json::to_vec(&measured)?)
                 .with_context(|| format!("cannot write {}", file.display()))?;

@@ -27,11 +27,9 @@ const CURVES: [(&str, bool, &str); 7] = [
     ("async_io", true, ""),
 ];
 
-/// Explains what to see, and the states.
 const STATES: &str =
     "Lower is better. armed: an earlier timer is pending, as on a server. unarmed: none is.";
 
-/// Draws all plots into a folder.
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     by_pending(measured, &folder.join("cost-by-pending.svg"))?;
@@ -68,7 +66,6 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
     lines(path, caption, measured, &title, marks.into(), &curves)
 }
 
-/// Draws the cost of churn over a logarithmic axis.
 fn lines(
     path: &Path,
     caption: &str,
@@ -81,8 +78,8 @@ fn lines(
         caption,
         note: STATES,
         source: &format!(
-            "compare --all, medians of {} rounds on {}, {} cores",
-            measured.rounds, measured.machine, measured.cores
+            "compare --all, medians of {} rounds on {}",
+            measured.rounds, measured.machine
         ),
         x: Axis {
             title,

@@ -16,19 +16,8 @@ pub(crate) const OURS: &str = TokioWheel::NAME;
 pub(crate) const TOKIO: &str = Tokio::NAME;
 pub(crate) const BARE: &str = Bare::NAME;
 
-/// The row of the floor.
-pub(crate) const FLOOR: &str = "floor in all";
-
-/// Returns whether a row of a peer is compared to the floor.
-pub(crate) fn is_floored(row: &str, peer: &str) -> bool {
-    let workload = row.split(' ').next();
-    workload.is_some_and(|name| ["churn", "io", "reset", "ready"].contains(&name)) && peer == OURS
-}
-
-/// The rows of a job, with their figures.
 pub(crate) type Figures = Vec<(Row, f64)>;
 
-/// A figure that some timers have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -55,7 +44,6 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Returns the median of all samples.
     pub(crate) fn median(&self) -> f64 {
         self.estimate().median
     }
@@ -76,7 +64,6 @@ impl Series {
         ByRound(medians.map(|(round, of)| (round, median(of))).collect())
     }
 
-    /// Returns this figure divided by the other figure, round by round.
     pub(crate) fn ratio_to(&self, other: &Self) -> Option<Estimate> {
         self.by_round().per(&other.by_round()).estimate()
     }
@@ -92,19 +79,16 @@ impl ByRound {
         self.with(other, |value, other| (other > 0.0).then(|| value / other))
     }
 
-    /// Returns the differences.
     pub(crate) fn less(&self, other: &Self) -> Self {
         self.with(other, |value, other| Some(value - other))
     }
 
-    /// Returns the figures, each raised to `least` if it is lower.
     pub(crate) fn at_least(mut self, least: f64) -> Self {
         let values = self.0.values_mut();
         values.for_each(|value| *value = value.max(least));
         self
     }
 
-    /// Returns the estimate, or `None` if no round has a figure.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         Estimate::of(self.0.values().copied())
     }
@@ -120,36 +104,28 @@ impl ByRound {
     }
 }
 
-/// All figures of a run.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) machine: String,
     pub(crate) cores: usize,
     pub(crate) rounds: u32,
-    /// How many seconds the run took.
     pub(crate) seconds: f64,
-    /// The share of the cores' time that other programs took during the run.
-    pub(crate) busy: f64,
     pub(crate) series: Vec<Series>,
-    /// The jobs that failed, and why.
     pub(crate) failed: Vec<String>,
 }
 
 impl Measured {
-    /// Creates an empty result for this machine.
     pub(crate) fn new(rounds: u32) -> Self {
         Self {
             machine: machine::name(),
             cores: machine::cores(),
             rounds,
             seconds: 0.0,
-            busy: 0.0,
             series: Vec::new(),
             failed: Vec::new(),
         }
     }
 
-    /// Adds the figures of a peer.
     pub(crate) fn add(&mut self, round: u32, peer: &str, figures: Figures) {
         for (row, value) in figures {
             let mut known = self.series.iter_mut();
@@ -168,18 +144,6 @@ impl Measured {
         let mut series = self.series.iter();
         series.find(|series| series.row.name == row && series.peer == peer)
     }
-
-    /// Returns a figure of this crate divided by the floor of the same round. The cost of `io`
-    /// without a timer is subtracted first, because the floor does not contain it.
-    fn floors(&self, series: &Series) -> Option<Estimate> {
-        let row = &*series.row.name;
-        let floor = self.find(FLOOR, BARE)?.by_round();
-        let mut figures = is_floored(row, &series.peer).then(|| series.by_round())?;
-        if row.starts_with("io ") {
-            figures = figures.less(&self.find(row, BARE)?.by_round());
-        }
-        figures.per(&floor).estimate()
-    }
 }
 
 /// Prints every row of figures. Each timer has a line with its interval, and its multiple of this
@@ -195,16 +159,23 @@ pub(crate) fn print(measured: &Measured) {
     let mut lines = Vec::new();
     for row in rows {
         lines.push(vec![format!("{}, {}", row.name, row.unit)]);
-        let series = measured.series.iter().filter(|series| series.row == *row);
-        lines.extend(series.map(|series| line(measured, series)));
+        let ours = measured.find(&row.name, OURS);
+        for series in measured.series.iter().filter(|series| series.row == *row) {
+            let ours = ours.filter(|_| series.peer != OURS);
+            let ratio = ours.and_then(|ours| series.ratio_to(ours));
+            lines.push(vec![
+                format!("  {}", series.peer),
+                range(&series.estimate(), ""),
+                ratio.map_or_else(String::new, |ratio| range(&ratio, "x")),
+            ]);
+        }
     }
     println!();
     print_table(&lines);
     println!(
         "\nMedians. In parentheses, the interval that holds the true median with a probability of 95%; of\n\
          fewer than six samples, the lowest and the highest. x: how many times {OURS}'s, judged within\n\
-         each round. A floor is a clock read, two lock pairs, and a clone and drop of a task's waker. What io\n\
-         costs without a timer is taken off before its floors are counted.\n\
+         each round. The floor: a clock read, two lock pairs, and a clone and drop of a task's waker.\n\
          solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
          threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
          pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements.\n\
@@ -214,15 +185,13 @@ pub(crate) fn print(measured: &Measured) {
     );
 }
 
-/// Prints the machine, and whether it was quiet.
 pub(crate) fn print_machine(measured: &Measured) {
-    println!("Machine: {}, {} cores.", measured.machine, measured.cores);
+    println!("Machine: {}.", measured.machine);
     println!(
         "Rounds: {}, in {}. In each, the timers take turns, each in a process of its own.",
         measured.rounds,
         HumanDuration(Duration::from_secs_f64(measured.seconds)),
     );
-    println!("{}", machine::describe(measured.busy));
     if !measured.failed.is_empty() {
         println!("NOT MEASURED: {} jobs, see the end.", measured.failed.len());
     }
@@ -232,42 +201,9 @@ pub(crate) fn print_machine(measured: &Measured) {
     }
 }
 
-/// Returns the cells of one timer in one row.
-fn line(measured: &Measured, series: &Series) -> Vec<String> {
-    let shown = |estimate: Option<Estimate>, unit: &str| {
-        estimate.map_or_else(String::new, |estimate| range(&estimate, unit))
-    };
-    let ours = measured.find(&series.row.name, OURS);
-    let ours = ours.filter(|_| series.peer != OURS);
-    vec![
-        format!("  {}", series.peer),
-        range(&series.estimate(), ""),
-        shown(ours.and_then(|ours| series.ratio_to(ours)), "x"),
-        shown(measured.floors(series), " floors"),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn floors_are_counted_of_what_is_ours() {
-        let io = "io x2";
-        let mut measured = Measured::new(1);
-        for (row, peer, ns) in [
-            (FLOOR, BARE, 40.0),
-            (io, OURS, 62.0),
-            (io, TOKIO, 900.0),
-            (io, BARE, 2.0),
-            ("rpc x2", OURS, 600.0),
-        ] {
-            measured.add(0, peer, vec![(Row::new(row, "ns"), ns)]);
-        }
-        let series = measured.series.iter();
-        let floors = series.map(|series| Some(measured.floors(series)?.median));
-        assert!(floors.eq([None, Some(1.5), None, None, None]));
-    }
 
     /// A machine that is slow in one round slows both figures.
     #[test]

@@ -12,7 +12,6 @@ use crate::{
 };
 use Limit::{AtLeast, AtMost};
 
-/// The command that counts the locked instructions of an operation.
 const LOCKED: &str = "benches/locked.sh target/release/examples/scaling churn tokio_wheel";
 
 /// The lateness of a sleep of 10 ms on a saturated runtime, beside any number of idle timers.
@@ -69,7 +68,6 @@ type Requirement = (
     Option<f64>,
 );
 
-/// The figures of a run, to compute with.
 #[derive(Clone, Copy)]
 struct Figures<'a>(&'a Measured);
 
@@ -87,7 +85,6 @@ impl Figures<'_> {
         per(self.of(row, peer), self.ours(row))
     }
 
-    /// Returns what the timer adds to a workload.
     fn added(self, row: &str, peer: &str) -> Option<ByRound> {
         less(self.of(row, peer), self.of(row, BARE))
     }
@@ -98,7 +95,6 @@ impl Figures<'_> {
         per(row(shards), row(1))
     }
 
-    /// Returns the highest lateness in milliseconds.
     fn most_late(self, figure: &str, of: &str) -> Option<Estimate> {
         self.highest(figure, of, |ours, _| ours)
     }
@@ -186,7 +182,6 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
     ]
 }
 
-/// Prints the verdicts as a table.
 pub(crate) fn print(measured: &Measured) {
     let heading = [
         "required",

@@ -72,7 +72,6 @@ const REQUEST: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(60);
 const HEAD: Duration = Duration::from_secs(90);
 
-/// How many connections are busy.
 const BUSY: u64 = 256;
 
 /// The rates of the requests, as parts of the capacity. Before them is a closed loop.
@@ -93,7 +92,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub(crate) struct Args {
     #[command(flatten)]
     report: report::Common,
-    /// How many connections to open, as far as RLIMIT_NOFILE allows. All except 256 are silent.
+    /// How many connections to open in all. All except 256 are silent.
     #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     connections: u64,
     /// The capacity in requests per second, instead of the measured capacity.
@@ -101,9 +100,9 @@ pub(crate) struct Args {
     capacity: Option<u32>,
 }
 
-/// Runs the comparison and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = net::afford(args.connections)?;
+    let connections = args.connections;
+    net::afford(connections)?;
     ensure!(
         connections > BUSY,
         "--connections is {connections}, but must be more than the number of busy connections, {BUSY}",
@@ -139,7 +138,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         );
         for cell in cells {
             for (table, run) in tables.iter_mut().zip(cell.figures()) {
-                table.push(cell.timer, run);
+                table.runs.push((cell.timer, run));
             }
         }
         Ok(())
@@ -164,13 +163,11 @@ struct Cell {
     loads: [Tally; LOADS],
 }
 
-/// The results of the turns of a load so far.
 #[derive(Default)]
 struct Tally {
     latencies: Late,
     requests: u64,
     time: Duration,
-    /// The CPU time of the server.
     cpu: Duration,
 }
 
@@ -198,7 +195,6 @@ impl Cell {
         })
     }
 
-    /// Sends one of the loads for a turn.
     fn turn(&mut self, load: usize, rate: Option<f64>) -> anyhow::Result<()> {
         let busy = &mut self.busy;
         let mut send = |lasts| {
@@ -222,7 +218,6 @@ impl Cell {
         Ok(())
     }
 
-    /// Returns the figures of each table.
     fn figures(&self) -> Vec<Vec<Figure>> {
         let load = |tally: &Tally| {
             let micros = |quantile| tally.latencies.ms(quantile) * 1e3;
@@ -315,7 +310,6 @@ pub(crate) fn serve<L: Limits>(runtime: &Runtime) -> anyhow::Result<()> {
 /// The service that a handler waits for, as other handlers wait for a database.
 type Backend = mpsc::UnboundedSender<oneshot::Sender<()>>;
 
-/// Serves one client.
 async fn connection<L: Limits>(
     socket: TcpStream,
     builder: &http1::Builder,
@@ -345,13 +339,10 @@ async fn answer(
 
 /// Sets the limits of a connection. The peer's `timeout` limits a request.
 pub(crate) trait Limits: Resets {
-    /// A socket with an idle limit.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// Limits how long the head of a request may take.
     fn head(builder: &mut http1::Builder);
 
-    /// Limits how long no byte may move.
     fn idle(socket: TcpStream) -> Self::Stream;
 }
 

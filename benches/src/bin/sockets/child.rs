@@ -59,7 +59,6 @@ impl Child {
         Ok((child, answer))
     }
 
-    /// Waits for the next value of the process.
     pub(crate) fn answer<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         let mut line = String::new();
         if self.stdout.read_line(&mut line)? == 0 {
@@ -69,7 +68,6 @@ impl Child {
         serde_json::from_str(&line).with_context(|| format!("{} has printed {line:?}", self.role))
     }
 
-    /// Sends the process a value, and waits for its answer.
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, what: &impl Serialize) -> anyhow::Result<T> {
         writeln!(self.stdin, "{}", serde_json::to_string(what)?)?;
         self.answer()
@@ -94,7 +92,6 @@ pub(crate) fn told<T: DeserializeOwned>() -> anyhow::Result<T> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Sends the parent a value.
 pub(crate) fn answer(what: &impl Serialize) -> anyhow::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(what)?)?;
     Ok(())

@@ -25,8 +25,8 @@ use rustix::{
 
 use crate::net::{self, Frame, LENGTH, MS};
 
-/// How long to wait for answers before giving up, unless a load says otherwise.
-pub(crate) const PATIENCE: u64 = 20_000 * MS;
+/// How long to wait for answers before giving up.
+const PATIENCE: u64 = 20_000 * MS;
 
 /// What clients and server send each other. All answers have the same length.
 pub(crate) struct Protocol {
@@ -35,7 +35,6 @@ pub(crate) struct Protocol {
     pub(crate) answer: fn(&[u8]) -> anyhow::Result<Frame>,
 }
 
-/// Requests and answers are frames.
 pub(crate) const FRAMES: Protocol = Protocol {
     request: |frame| frame.to_bytes().to_vec(),
     answer_length: LENGTH,
@@ -44,27 +43,21 @@ pub(crate) const FRAMES: Protocol = Protocol {
 
 /// What the clients send, and when. Times are in nanoseconds.
 pub(crate) struct Load<'a> {
-    /// The scheduled time of the first request.
     pub(crate) start: u64,
     /// How long the clients send requests. In a closed loop, each connection sends at least one.
     pub(crate) lasts: u64,
     /// How many requests a second are scheduled, each on the next connection. `None` is a closed
     /// loop.
     pub(crate) rate: Option<f64>,
-    /// The time after the last request at which to stop waiting for answers.
-    pub(crate) patience: u64,
-    /// Returns the word of the `i`th request.
     pub(crate) word: &'a dyn Fn(u64) -> u64,
 }
 
 impl Load<'_> {
-    /// Returns a closed loop that begins now.
     pub(crate) fn closed(lasts: u64) -> Self {
         Self {
             start: net::now(),
             lasts,
             rate: None,
-            patience: PATIENCE,
             word: &|_| 0,
         }
     }
@@ -77,7 +70,6 @@ impl Load<'_> {
     }
 }
 
-/// A request, and its answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Trip {
     /// The time at which the request was scheduled.
@@ -86,14 +78,12 @@ pub(crate) struct Trip {
     pub(crate) answer: Option<(u64, u64)>,
 }
 
-/// Connections to a server.
 pub(crate) struct Clients {
     epoll: OwnedFd,
     protocol: &'static Protocol,
     streams: Vec<TcpStream>,
     /// The bytes that each connection has received of its next answer.
     received: Vec<Vec<u8>>,
-    /// The number of the next request.
     next: u64,
 }
 
@@ -127,7 +117,7 @@ impl Clients {
     /// Waits until a load starts, sends it, and returns its requests.
     pub(crate) fn send(&mut self, load: &Load<'_>) -> anyhow::Result<Vec<Trip>> {
         let end = load.start + load.lasts;
-        let patience = end + load.patience;
+        let patience = end + PATIENCE;
         let first = self.next;
         let mut trips = Vec::new();
         let mut answered = 0;

@@ -43,7 +43,6 @@ enum Args {
     },
 }
 
-/// Does what the process is for.
 fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
     with_timer!(timer, P => match role {
         Role::StormServer { limits } => {

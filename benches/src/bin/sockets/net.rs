@@ -30,29 +30,23 @@ const ADDRESSES: u64 = 8;
 /// How many files a process has open beside its connections.
 const RESERVE: u64 = 64;
 
-/// The number of nanoseconds in a millisecond.
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Raises the limit on open files as far as the process may. Returns how many of the `wanted`
-/// connections the process and its children may have, and prints a message if they may not have
-/// all.
-pub(crate) fn afford(wanted: u64) -> anyhow::Result<u64> {
+/// Raises the limit on open files as far as the process may, and checks that it and its children
+/// may have so many connections.
+pub(crate) fn afford(connections: u64) -> anyhow::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: maximum,
         maximum,
     };
     setrlimit(Resource::Nofile, raised).context("cannot raise RLIMIT_NOFILE")?;
-    let files = maximum.unwrap_or(u64::MAX);
-    let (affordable, needed) = (files.saturating_sub(RESERVE).min(wanted), wanted + RESERVE);
+    let (files, needed) = (maximum.unwrap_or(u64::MAX), connections + RESERVE);
     ensure!(
-        affordable > 0,
-        "RLIMIT_NOFILE is {files}: raise it with `ulimit -n {needed}`"
+        files >= needed,
+        "RLIMIT_NOFILE is {files}: raise it with `ulimit -n {needed}`, or lower --connections"
     );
-    if affordable < wanted {
-        eprintln!("RLIMIT_NOFILE is {files}, less than {needed}: continuing with {affordable}");
-    }
-    Ok(affordable)
+    Ok(())
 }
 
 /// Listens on a free port of this machine, and spawns a task for each connection. A failure to
@@ -88,7 +82,6 @@ where
     Ok(address)
 }
 
-/// Opens connections that do not block and belong to no runtime.
 pub(crate) fn connect(server: SocketAddr, connections: u64) -> anyhow::Result<Vec<StdStream>> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let one = async |from| {
@@ -111,7 +104,6 @@ pub(crate) fn connect(server: SocketAddr, connections: u64) -> anyhow::Result<Ve
 pub(crate) const LENGTH: usize = 16;
 pub(crate) const BUFFER: usize = 32 * LENGTH;
 
-/// A request or an answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
     /// The number of the request. Its answer has the same number.
@@ -125,7 +117,6 @@ impl Frame {
         (u128::from(self.word) << 64 | u128::from(self.number)).to_le_bytes()
     }
 
-    /// Reads a request from a client.
     pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let mut bytes = [0; LENGTH];
         reader.read_exact(&mut bytes).await?;
@@ -148,12 +139,10 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns how long it takes until the clock shows `at`.
 pub(crate) fn until(at: u64) -> Duration {
     Duration::from_nanos(at.saturating_sub(now()))
 }
 
-/// Blocks the thread until the clock shows `at`.
 pub(crate) fn wait_until(at: u64) {
     thread::sleep(until(at));
 }

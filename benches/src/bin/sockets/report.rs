@@ -6,14 +6,13 @@ use anyhow::Context as _;
 use indicatif::ProgressIterator as _;
 use serde::Serialize;
 use tokio_wheel_benches::{
-    machine::{self, Ticks},
+    machine,
     peer::BUILD_ALTERNATIVE,
-    stats::{Estimate, in_round, number, print_table},
+    stats::{Estimate, in_round, median, number, print_table},
 };
 
 use crate::timer::Timer;
 
-/// The options of all scenes.
 #[derive(clap::Args)]
 pub(crate) struct Common {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
@@ -24,23 +23,14 @@ pub(crate) struct Common {
     json: Option<PathBuf>,
 }
 
-/// The runs of all timers under one load.
+/// The runs of all timers under one load. All runs have the same figures.
 #[derive(Serialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
-    /// The series in the order of [`Timer::all`].
-    series: Vec<Series>,
+    pub(crate) runs: Vec<(Timer, Vec<Figure>)>,
 }
 
-/// The runs of one timer, one per round. All runs of a table have the same figures.
-#[derive(Serialize)]
-struct Series {
-    timer: Timer,
-    runs: Vec<Vec<Figure>>,
-}
-
-/// A figure of a run: its name, how to compare it, and its value. The value is not a number if the
-/// timer cannot have this figure.
+/// A figure of a run: its name, how to compare it, and its value.
 pub(crate) type Figure = (&'static str, Compare, f64);
 
 /// How to compare a figure of two timers in the same round.
@@ -58,45 +48,29 @@ const NOTE: &str = "Medians of the rounds. Behind them, of the same round: how m
      tokio.\nx: tokio::time's figure divided by tokio_wheel's. [The interval of 95%]. * excludes that they are \
      equal.\nFewer than six rounds give no interval: no difference is shown then.";
 
-/// Returns the pairs of timers to compare, as places in [`Timer::all`].
-fn pairs() -> impl Iterator<Item = (usize, usize)> {
-    let wheel = Timer::all().len() - 1;
-    let over_none = (1..=wheel).map(|timer| (timer, 0));
-    over_none.chain((1..wheel).map(move |other| (wheel, other)))
+/// Returns the pairs of timers to compare: each with none, and tokio-wheel with each other.
+fn pairs() -> impl Iterator<Item = (Timer, Timer)> {
+    let (&wheel, others) = Timer::all().split_last().expect("there are timers");
+    let over_none = Timer::all()[1..].iter().map(|&timer| (timer, Timer::None));
+    over_none.chain(others[1..].iter().map(move |&other| (wheel, other)))
 }
 
 impl Table {
     pub(crate) fn new(caption: String) -> Self {
-        let none = |&timer| Series {
-            timer,
-            runs: Vec::new(),
-        };
-        Self {
-            caption,
-            series: Timer::all().iter().map(none).collect(),
-        }
+        let runs = Vec::new();
+        Self { caption, runs }
     }
 
-    pub(crate) fn push(&mut self, timer: Timer, run: Vec<Figure>) {
-        let mut series = self.series.iter_mut();
-        let series = series.find(|series| series.timer == timer);
-        series.expect("all timers have a series").runs.push(run);
-    }
-
-    /// Returns the rows of the figures: the median of each timer, and comparisons.
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
-        let figures = self.series[0].runs[0].iter().enumerate();
+        let figures = self.runs[0].1.iter().enumerate();
         figures.map(|(figure, &(name, compare, _))| {
-            let values = |timer: usize| {
-                let runs = self.series[timer].runs.iter();
-                runs.map(move |run| run[figure].2)
+            let values = |timer: Timer| {
+                let runs = self.runs.iter().filter(move |run| run.0 == timer);
+                runs.map(move |run| run.1[figure].2)
             };
-            let medians = (0..Timer::all().len()).map(|timer| {
-                let median = Estimate::of(values(timer).filter(|value| value.is_finite()));
-                median.map_or_else(String::new, |estimate| number(estimate.median))
-            });
+            let medians = (Timer::all().iter()).map(|&timer| number(median(values(timer))));
             let compared = pairs().map(|(one, other)| match compare {
-                Compare::Times if other == 0 => String::new(),
+                Compare::Times if other == Timer::None => String::new(),
                 _ => compare.text(values(one).zip(values(other))),
             });
             let name = iter::once(format!("  {name}"));
@@ -106,7 +80,6 @@ impl Table {
 }
 
 impl Compare {
-    /// Compares the figures of two timers round by round.
     fn text(self, rounds: impl Iterator<Item = (f64, f64)>) -> String {
         let (unit, equal) = match self {
             Self::Times => ("x", 1.0),
@@ -142,16 +115,14 @@ impl Common {
         &self,
         mut round: impl FnMut(&[Timer]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let before = Ticks::read();
+        machine::warn();
+        println!("Machine: {}.", machine::name());
         (0..self.rounds)
             .progress()
             .try_for_each(|number| round(&in_round(Timer::all().into(), number)))?;
-        println!("Machine: {}, {} cores.", machine::name(), machine::cores());
-        println!("{}", machine::describe(before.busy_until(Ticks::read())));
         Ok(())
     }
 
-    /// Prints the tables, and writes them into the file if there is one.
     pub(crate) fn finish<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a Table>,
@@ -159,8 +130,7 @@ impl Common {
         let tables: Vec<_> = tables.into_iter().collect();
         let short = |timer: Timer| format!("{timer:?}").to_lowercase();
         let alone = Timer::all().iter().map(|timer| timer.name().to_owned());
-        let compared = pairs().map(|(one, other)| (Timer::all()[one], Timer::all()[other]));
-        let compared = compared.map(|(one, other)| format!("{}, {}", short(one), short(other)));
+        let compared = pairs().map(|(one, other)| format!("{}, {}", short(one), short(other)));
         let head = iter::once(String::new()).chain(alone).chain(compared);
         let mut rows = vec![head.collect()];
         for table in &tables {

@@ -83,11 +83,7 @@ const USUAL: Duration = Duration::from_secs(30);
 pub(crate) struct Args {
     #[command(flatten)]
     report: report::Common,
-    /// The storms to measure: all by default.
-    #[arg(long, value_delimiter = ',', value_parser = SCENES.map(|(name, ..)| name))]
-    scene: Vec<String>,
-    /// How many connections to open, as far as RLIMIT_NOFILE allows. All connections except the
-    /// 500 active ones expire.
+    /// How many connections to open. All except the 500 active ones expire.
     #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     connections: u64,
     /// How many timers without a connection expire, in the scenes with such timers.
@@ -110,15 +106,11 @@ const SCENES: [(&str, bool, u64, u64); 4] = [
 /// A storm, with times in nanoseconds of [`net::now`].
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Storm {
-    /// How many limits expire.
     count: u64,
     /// Whether the limits belong to connections. The others are timers of the server.
     connections: bool,
-    /// How long the storm lasts.
     spread: u64,
-    /// How long the window lasts.
     window: u64,
-    /// The time at which the storm begins.
     at: u64,
 }
 
@@ -128,7 +120,6 @@ impl Storm {
         self.at + (u128::from(self.spread) * u128::from(i) / u128::from(self.count)) as u64
     }
 
-    /// Says what expires.
     fn caption(&self) -> String {
         let what = match self.connections {
             true => "connections are closed",
@@ -146,22 +137,19 @@ impl Storm {
 /// The round trips of one timer in one storm.
 struct Trips {
     timer: Timer,
-    /// The round trips in the window.
     window: Late,
     /// For each millisecond from [`BEFORE`] the storm on, the longest round trip scheduled in it,
     /// in milliseconds. 0 if none was scheduled.
     timeline: Vec<f64>,
 }
 
-/// Runs all measurements and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = net::afford(args.connections)?;
+    let connections = args.connections;
+    net::afford(connections)?;
     ensure!(
         connections > ACTIVE,
         "--connections is {connections}, but must be more than the number of active connections, {ACTIVE}",
     );
-    let wanted = |name| args.scene.is_empty() || args.scene.iter().any(|scene| scene == name);
-    let scenes = SCENES.into_iter().filter(|&(name, ..)| wanted(name));
     let storm = |(name, closes, spread, window)| {
         let storm = Storm {
             count: match closes {
@@ -175,7 +163,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         };
         (name, storm, Table::new(storm.caption()), Vec::new())
     };
-    let mut storms: Vec<_> = scenes.map(storm).collect();
+    let mut storms = SCENES.map(storm);
     args.report.measure(|timers| {
         for (_, storm, table, all) in &mut storms {
             for &timer in timers {
@@ -184,7 +172,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 let done = factors.find_map(|factor| measure(timer, factor, *storm).transpose());
                 let (run, trips) =
                     done.context("this machine is too slow to set the timers in time")??;
-                table.push(timer, run);
+                table.runs.push((timer, run));
                 all.push(trips);
             }
         }
@@ -298,7 +286,6 @@ fn ms(nanos: u64) -> f64 {
     nanos as f64 / MS as f64
 }
 
-/// Returns the round trips of one timer.
 fn of(all: &[Trips], timer: Timer) -> impl Iterator<Item = &Trips> {
     all.iter().filter(move |trips| trips.timer == timer)
 }
@@ -329,10 +316,9 @@ fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Resul
         caption,
         note: "A lower curve is better. A gap means that no round trip began then.",
         source: &format!(
-            "sockets -- storm, medians of {} rounds on {}, {} cores",
+            "sockets -- storm, medians of {} rounds on {}",
             of(all, Timer::Wheel).count(),
             machine::name(),
-            machine::cores()
         ),
         x: Axis {
             title: "ms after the storm begins, when a round trip was scheduled",

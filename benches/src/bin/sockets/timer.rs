@@ -8,7 +8,6 @@ use tokio_wheel_benches::{
     plot,
 };
 
-/// How many worker threads a server has.
 pub(crate) const WORKERS: usize = 2;
 
 /// The timers that keep a server's limits. A further timer needs a variant, a place in
@@ -16,7 +15,6 @@ pub(crate) const WORKERS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
-    /// No limits.
     None,
     Tokio,
     /// tokio's alternative timer, in a build of its own.
@@ -36,7 +34,6 @@ impl Timer {
         &ALL
     }
 
-    /// Returns the name in tables and plots.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "no limits",
