@@ -14,18 +14,18 @@
 use std::{
     collections::BTreeMap,
     fs,
-    future::{Future, poll_fn},
+    future::Future,
     path::{Path, PathBuf},
     pin::Pin,
     process::Command,
-    task::Poll,
     thread,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use futures_util::{Stream, StreamExt};
+use futures_lite::future::poll_once;
+use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio_wheel::{Instant, Timer};
 use tokio_wheel_benches::{
@@ -61,10 +61,8 @@ struct Counts {
     instructions: BTreeMap<String, f64>,
 }
 
-/// The name of an operation, and a function that runs it a given number of times.
-type Operation = (&'static str, fn(u64));
-
-const OPERATIONS: [Operation; 11] = [
+/// The names of the operations, and functions that run them a given number of times.
+const OPERATIONS: [(&str, fn(u64)); 11] = [
     ("delay_queue_insert_expire", insert_expire),
     ("delay_queue_insert_remove", insert_remove),
     ("idle_touch", touch),
@@ -83,14 +81,11 @@ fn main() -> Result<()> {
         Task::Check { file, built_by } => check(&file, &built_by),
         Task::Record { file, built_by } => {
             let instructions = count_all()?;
-            let counts = Counts {
+            let counts = serde_json::to_string_pretty(&Counts {
                 built_by,
                 instructions,
-            };
-            Ok(fs::write(
-                file,
-                serde_json::to_string_pretty(&counts)? + "\n",
-            )?)
+            })?;
+            Ok(fs::write(file, counts + "\n")?)
         }
         Task::Run { operation, count } => {
             let operation = OPERATIONS.iter().find(|(name, _)| *name == operation);
@@ -112,10 +107,8 @@ fn check(file: &Path, built_by: &str) -> Result<()> {
         println!("{name:30} {before:8.1} {now:8.1} {:+6.1}%", change * 100.0);
         has_changed |= change.abs() > TOLERANCE;
     }
-    let (alone, among) = (
-        counts["sleep_poll_drop"],
-        counts["sleep_poll_drop_among_20000"],
-    );
+    let alone = counts["sleep_poll_drop"];
+    let among = counts["sleep_poll_drop_among_20000"];
     ensure!(
         among / alone <= 1.0 + TOLERANCE,
         "a sleep takes {alone:.1} instructions alone, and {among:.1} among 20,000 others"
@@ -135,12 +128,12 @@ fn check(file: &Path, built_by: &str) -> Result<()> {
 
 fn count_all() -> Result<BTreeMap<String, f64>> {
     let [short, long] = RUNS;
-    let count = |(name, _): &Operation| {
+    let count = |(name, _)| {
         let more = instructions(name, long)? - instructions(name, short)?;
         let tenths = (more / (long - short) as f64 * 10.0).round();
-        Ok((name.to_string(), tenths / 10.0))
+        Ok((name.to_owned(), tenths / 10.0))
     };
-    OPERATIONS.iter().map(count).collect()
+    OPERATIONS.into_iter().map(count).collect()
 }
 
 fn instructions(operation: &str, count: u64) -> Result<f64> {
@@ -226,7 +219,7 @@ fn insert_remove(count: u64) {
         let mut queue = DelayQueue::new();
         let deadline = Instant::now() + FAR;
         queue.insert_at(0, deadline);
-        poll_once(&mut queue).await;
+        assert!(poll_once(queue.next()).await.is_none());
         for i in 0..count {
             let key = queue.insert_at(i, deadline);
             queue.remove(&key);
@@ -238,20 +231,11 @@ fn touch(count: u64) {
     on_a_thread(async move {
         let (set, mut reaper) = IdleSet::new(FAR);
         set.touch(&0_u64);
-        poll_once(&mut reaper).await;
+        assert!(poll_once(reaper.next()).await.is_none());
         for _ in 0..count {
             set.touch(&0_u64);
         }
     });
-}
-
-/// Polls a stream that has no value yet, so that the stream registers its waker and its deadline.
-async fn poll_once(stream: &mut (impl Stream + Unpin)) {
-    poll_fn(|cx| {
-        assert!(stream.poll_next_unpin(cx).is_pending());
-        Poll::Ready(())
-    })
-    .await;
 }
 
 fn on_a_thread(work: impl Future<Output = ()>) {

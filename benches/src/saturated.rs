@@ -105,11 +105,6 @@ pub struct Load {
 /// or the sleeping tasks woke. A sleep that has expired and is pending at the end counts with the
 /// lateness that it has reached.
 pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    let mut lateness = |names: [&'static str; 3], late: &Late| {
-        let values = [0.5, 0.99, 1.0].map(|part| late.ms(part));
-        figures.extend(names.into_iter().zip(values).map(|(of, ms)| (of, ms, "ms")));
-    };
     let outcome = with_peer!(peer, P => match load.scene {
         Scene::Sleeps => sleepers::<P>(load, (1, PROBE)),
         Scene::Steady => sleepers::<P>(load, STEADY),
@@ -117,20 +112,22 @@ pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
         Scene::Sustained => sleepers::<P>(load, (load.count, SUSTAINED)),
         Scene::Crowd => crowd::<P>(load),
     });
-    lateness(["p50", "p99", "worst"], &outcome.late);
+    let Outcome { late, last, probe } = &outcome;
+    let mut figures = vec![
+        ("p50", late.ms(0.5), "ms"),
+        ("p99", late.ms(0.99), "ms"),
+        ("worst", late.ms(1.0), "ms"),
+        ("count of", late.count() as f64, "sleeps"),
+        ("early of", late.early() as f64, "sleeps"),
+    ];
     if load.scene == Scene::Sustained {
-        let names = [
-            "last second's p50",
-            "last second's p99",
-            "last second's worst",
-        ];
-        lateness(names, &outcome.last);
+        figures.push(("last second's p50", last.ms(0.5), "ms"));
+        figures.push(("last second's p99", last.ms(0.99), "ms"));
     }
-    if let Some(probe) = &outcome.probe {
-        lateness(["probe's p50", "probe's p99", "probe's worst"], probe);
+    if let Some(probe) = probe {
+        figures.push(("probe's p99", probe.ms(0.99), "ms"));
+        figures.push(("probe's worst", probe.ms(1.0), "ms"));
     }
-    figures.push(("count of", outcome.late.count() as f64, "sleeps"));
-    figures.push(("early of", outcome.late.early() as f64, "sleeps"));
     figures
 }
 
@@ -273,9 +270,8 @@ impl Load {
         }
     }
 
-    /// Returns the time between the start of a runtime and the start of the load. It is long enough
-    /// to register the idle timers on a slow machine. The load then starts at the right time for a
-    /// cascade.
+    /// Returns the time between the start of a runtime and the start of the load. It suffices to
+    /// register the idle timers on a slow machine, and puts the cascade where the sample wants it.
     pub fn lead(&self) -> Duration {
         let tasks = self.count as u32;
         let soonest = Duration::from_millis(200) + Duration::from_nanos(2_800) * tasks;

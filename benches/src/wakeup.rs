@@ -20,20 +20,18 @@ const NEXT: Duration = Duration::from_micros(500);
 /// The duration of the sleeps that stay pending.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of sleeps in each shard, if the shards hold any.
+/// The number of sleeps in each shard.
 const HELD: usize = 16;
 
-pub fn name(shards: usize, held: bool) -> String {
-    let shards = HumanCount(shards as u64);
-    match held {
-        true => format!("each shard holds sleeps, shards {shards}"),
-        false => format!("the other shards are empty, shards {shards}"),
-    }
+pub fn name(shards: usize) -> String {
+    format!(
+        "each shard holds sleeps, shards {}",
+        HumanCount(shards as u64)
+    )
 }
 
-/// Returns the CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of
-/// 30 s. Otherwise all shards are empty except the shard that fires.
-pub fn sample(shards: usize, held: bool) -> Duration {
+/// Returns the CPU time of the process per wake-up, with pending sleeps in each shard.
+pub fn sample(shards: usize) -> Duration {
     let runtime = runtime(1);
     let timer = {
         let _entered = runtime.enter();
@@ -41,16 +39,12 @@ pub fn sample(shards: usize, held: bool) -> Duration {
         builder.build().expect("the number of shards is in range")
     };
     let register = || {
-        let pending = |_| {
-            let mut sleep = timer.sleep(LIMIT);
-            assert!(is_pending(Pin::new(&mut sleep)));
-            sleep
-        };
-        (0..HELD).map(pending).collect::<Vec<_>>()
+        let mut sleeps: Vec<_> = (0..HELD).map(|_| timer.sleep(LIMIT)).collect();
+        assert!((sleeps.iter_mut()).all(|sleep| is_pending(Pin::new(sleep))));
+        sleeps
     };
     // Threads outside the runtime get their shards in turn, when they first need a shard.
-    let threads = if held { shards } else { 0 };
-    let sleeps: Vec<_> = (0..threads)
+    let sleeps: Vec<_> = (0..shards)
         .map(|_| thread::scope(|scope| scope.spawn(register).join()))
         .collect::<Result<_, _>>()
         .expect("a thread panicked");

@@ -46,11 +46,8 @@ pub(crate) enum Task {
     Fire(fire::Scene),
     Memory,
     Streams,
-    /// A wake-up of the driver. Either each shard holds sleeps, or no shard does.
-    Wakeup {
-        shards: usize,
-        held: bool,
-    },
+    /// A wake-up of the driver with so many shards.
+    Wakeup(usize),
     Scheduled,
     Spawned,
     Lateness(lateness::Scene),
@@ -102,9 +99,9 @@ impl Job {
             }
             Task::Memory => with_peer!(peer()?, P => rows("memory", pending::memory::<P>())),
             Task::Streams => rows("stream, all limits,", pending::streams()),
-            Task::Wakeup { shards, held } => {
-                let micros = wakeup::sample(shards, held).as_secs_f64() * 1e6;
-                vec![(Row::new(wakeup::name(shards, held), "us"), micros)]
+            Task::Wakeup(shards) => {
+                let micros = wakeup::sample(shards).as_secs_f64() * 1e6;
+                vec![(Row::new(wakeup::name(shards), "us"), micros)]
             }
             Task::Scheduled => rows("scheduled", pending::scheduled()),
             Task::Spawned => with_peer!(peer()?, P => rows("spawned", pending::spawned::<P>())),

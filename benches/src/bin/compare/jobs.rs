@@ -218,14 +218,9 @@ pub(crate) fn scheduled() -> Vec<Turn> {
     vec![scheduled, each(&compatible(), &Task::Spawned)]
 }
 
-/// Returns the jobs of a driver's wake-up. One turn has shards that hold sleeps, the other turn has
-/// empty shards. Each turn has all numbers of shards.
 pub(crate) fn wakeups() -> Vec<Turn> {
-    let turn = |held| {
-        let job = |shards| Job::new(OURS, Task::Wakeup { shards, held });
-        wakeup::SHARDS.map(job).into()
-    };
-    [false, true].map(turn).into()
+    let job = |shards| Job::new(OURS, Task::Wakeup(shards));
+    vec![wakeup::SHARDS.map(job).into()]
 }
 
 pub(crate) fn cores_in_use() -> Vec<Turn> {

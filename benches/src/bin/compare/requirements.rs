@@ -90,8 +90,8 @@ impl Figures<'_> {
     }
 
     /// Returns a wake-up of the driver as a multiple of a wake-up with one shard.
-    fn wakeup(self, held: bool, shards: usize) -> Option<Estimate> {
-        let row = |shards| self.ours(&wakeup::name(shards, held));
+    fn wakeup(self, shards: usize) -> Option<Estimate> {
+        let row = |shards| self.ours(&wakeup::name(shards));
         per(row(shards), row(1))
     }
 
@@ -173,10 +173,8 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("insert, remove", "nexus-timer / ours", f.gain("insert_remove 1M", "nexus_timer"), AtLeast(1.0), Some(1.5)),
         ("replace", "tokio-util / ours", f.gain("replace 1M", "tokio_util"), AtLeast(1.3), Some(1.5)),
         ("replace", "nexus-timer / ours", f.gain("replace 1M", "nexus_timer"), AtLeast(1.0), Some(1.5)),
-        ("wake-up, 64", "others empty, / 1 shard", f.wakeup(false, 64), AtMost(2.0), None),
-        ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(true, 64), AtMost(2.0), None),
-        ("wake-up, 1,024", "others empty, / 1 shard", f.wakeup(false, 1_024), AtMost(5.0), None),
-        ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(true, 1_024), AtMost(5.0), None),
+        ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(64), AtMost(2.0), None),
+        ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(1_024), AtMost(5.0), None),
         ("memory", "bytes per pending sleep", one(f.ours("memory per pending sleep")), AtMost(80.0), Some(76.0)),
         ("memory", "bytes per stream, all limits", one(f.ours("stream, all limits, beside its inner stream")), AtMost(200.0), None),
     ]

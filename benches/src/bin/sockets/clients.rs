@@ -109,7 +109,6 @@ impl Clients {
         })
     }
 
-    /// Returns the open connections. Nothing observes them afterwards.
     pub(crate) fn into_streams(self) -> Vec<TcpStream> {
         self.streams
     }
@@ -119,8 +118,7 @@ impl Clients {
         let end = load.start + load.lasts;
         let patience = end + PATIENCE;
         let first = self.next;
-        let mut trips = Vec::new();
-        let mut answered = 0;
+        let (mut trips, mut answered) = (Vec::new(), 0);
         let mut events = Vec::with_capacity(self.streams.len());
         net::wait_until(load.start);
         if load.rate.is_none() {
@@ -202,12 +200,13 @@ impl Clients {
     /// Returns how many requests a second the server answers in a closed loop. Returns the highest
     /// of three figures, because a brief disturbance of the machine lowers a figure.
     pub(crate) fn capacity(&mut self) -> anyhow::Result<f64> {
-        let mut best: f64 = 0.0;
-        for _ in 0..3 {
+        (0..3).try_fold(0.0, |best, _| {
             let start = net::now();
             let answers = self.send(&Load::closed(400 * MS))?.len();
-            best = best.max(answers as f64 * 1e9 / (net::now() - start) as f64);
-        }
-        Ok(best)
+            Ok(f64::max(
+                best,
+                answers as f64 * 1e9 / (net::now() - start) as f64,
+            ))
+        })
     }
 }
