@@ -109,15 +109,10 @@ fn shared() {
             });
         }
     }
-    for (name, ambient) in [
-        ("no workers, default", true),
-        ("no workers, `Timer`", false),
-    ] {
-        for threads in [1, WORKERS] {
-            print(&format!("{name}, x{threads}"), || {
-                outsiders(threads, ambient, ITERS)
-            });
-        }
+    for threads in [1, WORKERS] {
+        let churn = |ambient| outsiders(threads, ambient, ITERS);
+        print(&format!("no workers, default, x{threads}"), || churn(true));
+        print(&format!("no workers, `Timer`, x{threads}"), || churn(false));
     }
 }
 
@@ -136,10 +131,10 @@ fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
             });
         })
     };
-    let times = thread::scope(|scope| {
+    let times: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(outsider)).collect();
         let times = threads.into_iter().map(|thread| thread.join());
-        times.collect::<Result<Vec<_>, _>>().expect("no panic")
+        times.map(|time| time.expect("no panic")).collect()
     });
     mean(&times, iters)
 }
@@ -246,11 +241,7 @@ const MATTERS: f64 = 0.1;
 fn print_model(processor: &Processor) {
     println!("\n== {}", processor.name);
     let row = |name: &str, cell: &dyn Fn(usize) -> String| {
-        let cells = PREDICTED.map(cell);
-        [name.to_owned()]
-            .into_iter()
-            .chain(cells)
-            .collect::<Vec<_>>()
+        [vec![name.to_owned()], PREDICTED.map(cell).into()].concat()
     };
     let mut rows = vec![row("workers", &|workers| workers.to_string())];
     rows.push(vec![

@@ -4,10 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{
-            AtomicBool, AtomicI64, AtomicU64,
-            Ordering::{AcqRel, Relaxed},
-        },
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -101,16 +98,16 @@ pub fn sample<P: Peer>(scene: Scene) -> Vec<Figure> {
     runtime.block_on(stage.all_awake.notified());
     let (cpu, switches) = (cpu_time() - cpu, context_switches() - switches);
     let joined = runtime.block_on(joined).expect("a task panicked");
-    stage.done.store(true, Relaxed);
+    stage.done.store(true, Ordering::Relaxed);
     let worst_wait = neighbor.map(|task| runtime.block_on(task).expect("a task panicked"));
 
-    let late_starts = stage.late_starts.load(Relaxed) as f64;
+    let late_starts = stage.late_starts.load(Ordering::Relaxed) as f64;
     if late_starts > 0.0 {
         return vec![("polled too late", late_starts, "sleeps")];
     }
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let late: Late = (stage.lateness.iter())
-        .map(|late| late.load(Relaxed))
+        .map(|late| late.load(Ordering::Relaxed))
         .collect();
     let mut figures = Vec::new();
     // A task joins the tasks of a storm in the order in which it spawned them.
@@ -132,7 +129,7 @@ pub fn sample<P: Peer>(scene: Scene) -> Vec<Figure> {
 pub async fn yield_until(done: &AtomicBool) -> Duration {
     let mut worst = Duration::ZERO;
     let mut last = Instant::now();
-    while !done.load(Relaxed) {
+    while !done.load(Ordering::Relaxed) {
         tokio::task::yield_now().await;
         let now = Instant::now();
         worst = worst.max(now - last);
@@ -146,12 +143,12 @@ impl Stage {
         let deadline = self.base + offset;
         let now = Instant::now();
         if now >= deadline {
-            self.late_starts.fetch_add(1, Relaxed);
+            self.late_starts.fetch_add(1, Ordering::Relaxed);
         }
         P::sleep(deadline.saturating_duration_since(now)).await;
-        self.lateness[i].store(late_by(deadline), Relaxed);
+        self.lateness[i].store(late_by(deadline), Ordering::Relaxed);
         // The last task sees what all other tasks have stored.
-        if self.asleep.fetch_sub(1, AcqRel) == 1 {
+        if self.asleep.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.all_awake.notify_one();
         }
     }

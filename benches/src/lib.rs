@@ -7,8 +7,7 @@
 //! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|calm
 //! ```
 //!
-//! `compare` compares the timers, and draws the plots. `sockets` measures whole servers in
-//! a storm and in the calm. `benches/figures.sh` runs everything that the pages show.
+//! `benches/figures.sh` runs everything that the pages show.
 //!
 //! Use a quiet machine, and compare only figures of one run, because absolute times drift.
 

@@ -23,16 +23,13 @@ const TIMEOUT: Duration = Duration::from_secs(3_600);
 pub struct Touchers<T> {
     // Dropped first, while the runtime of its timer still exists.
     threads: Arc<[Mutex<Toucher<T>>]>,
+    keys: u64,
     runtime: Runtime,
 }
 
 /// The state of a thread. It continues where it stopped. A second pass over the same keys in the
 /// same order would touch the neighbors in each list next, which is faster.
-struct Toucher<T> {
-    touch: T,
-    random: Rng,
-    keys: u64,
-}
+struct Toucher<T>(T, Rng);
 
 impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
     /// Creates a runtime, and on it a toucher for each thread.
@@ -40,31 +37,26 @@ impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
         let runtime = lab::runtime(WORKERS);
         let entered = runtime.enter();
         let touchers = touchers().into_iter().zip(0..);
-        let threads = touchers.map(|(touch, seed)| {
-            Mutex::new(Toucher {
-                touch,
-                random: Rng::with_seed(seed),
-                keys,
-            })
-        });
-        let threads = threads.collect();
+        let touchers = touchers.map(|(touch, seed)| Toucher(touch, Rng::with_seed(seed)));
+        let threads = touchers.map(Mutex::new).collect();
         drop(entered);
-        Self { threads, runtime }
+        Self {
+            threads,
+            keys,
+            runtime,
+        }
     }
 
     /// Returns the mean time in which a thread touches `touches` random keys.
     pub fn touch(&mut self, touches: u64) -> Duration {
         let times = lab::on_workers(&self.runtime, self.threads.len(), |thread| {
-            let threads = self.threads.clone();
+            let (threads, keys) = (self.threads.clone(), self.keys);
             async move {
-                let Toucher {
-                    touch,
-                    random,
-                    keys,
-                } = &mut *threads[thread].lock().expect("no thread panics");
+                let mut thread = threads[thread].lock().expect("no thread panics");
+                let Toucher(touch, random) = &mut *thread;
                 let start = Instant::now();
                 for _ in 0..touches {
-                    touch(random.u64(..*keys));
+                    touch(random.u64(..keys));
                 }
                 start.elapsed()
             }

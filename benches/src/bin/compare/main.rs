@@ -186,15 +186,3 @@ fn print(args: &Program, measured: &Measured) -> anyhow::Result<()> {
     );
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_sound() {
-        Program::command().debug_assert();
-    }
-}

@@ -58,11 +58,7 @@ use crate::{
     child::{self, Child, Role},
     clients::{Clients, Load, Protocol},
     net::{self, Frame, MS},
-    report::{
-        self,
-        Compare::{Difference, Percent},
-        Figure, Table,
-    },
+    report::{self, Compare, Figure, Table},
     timer::Timer,
 };
 
@@ -115,7 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     rates.extend(RATES.map(|part| Some(part * capacity)));
     let at_rate = |part| {
         let rate = HumanCount((part * capacity) as u64);
-        format!("{} of the capacity: {rate} requests a second", part)
+        format!("{part} of the capacity: {rate} requests a second")
     };
     let mut captions = vec!["One request after the other on each busy connection".to_owned()];
     captions.extend(RATES.map(at_rate));
@@ -208,8 +204,8 @@ impl Cell {
         let time = start.elapsed();
         let (after, _): Usage = self.server.ask(&())?;
 
-        let latencies = trips.iter().map(|trip| Some(trip.answer?.0 as i64));
-        let latencies: Option<Late> = latencies.collect();
+        let answers = trips.iter().map(|trip| Some(trip.answer?.0 as i64));
+        let latencies: Option<Late> = answers.collect();
         let tally = &mut self.loads[load];
         tally.latencies += latencies.context("a request got no answer within 20 s")?;
         tally.requests += trips.len() as u64;
@@ -223,16 +219,20 @@ impl Cell {
             let micros = |quantile| tally.latencies.ms(quantile) * 1e3;
             let cpu = tally.per_request(tally.cpu) / 1e3;
             vec![
-                ("requests/s", Percent, 1e9 / tally.per_request(tally.time)),
-                ("p50, us", Percent, micros(0.5)),
-                ("p99, us", Percent, micros(0.99)),
-                ("p99.9, us", Percent, micros(0.999)),
-                ("server, us of CPU/req.", Difference, cpu),
+                (
+                    "requests/s",
+                    Compare::Percent,
+                    1e9 / tally.per_request(tally.time),
+                ),
+                ("p50, us", Compare::Percent, micros(0.5)),
+                ("p99, us", Compare::Percent, micros(0.99)),
+                ("p99.9, us", Compare::Percent, micros(0.999)),
+                ("server, us of CPU/req.", Compare::Difference, cpu),
             ]
         };
         let mut runs: Vec<_> = self.loads.iter().map(load).collect();
         let bytes = self.bytes_per_connection;
-        runs[0].push(("server's bytes/conn.", Difference, bytes));
+        runs[0].push(("server's bytes/conn.", Compare::Difference, bytes));
         runs
     }
 }
@@ -260,13 +260,9 @@ const HTTP: Protocol = Protocol {
     answer_length: ANSWER_LENGTH,
     answer: |bytes| {
         let text = String::from_utf8_lossy(bytes);
-        let body = text
-            .starts_with("HTTP/1.1 200 ")
-            .then(|| text.get(text.len() - 16..));
-        let number = body
-            .flatten()
-            .and_then(|number| u64::from_str_radix(number, 16).ok());
-        let number = number.with_context(|| format!("the server has answered {text:?}"))?;
+        let (head, body) = text.split_at_checked(text.len() - 16).unwrap_or_default();
+        ensure!(head.starts_with("HTTP/1.1 200 "), "the answer is {text:?}");
+        let number = u64::from_str_radix(body, 16)?;
         Ok(Frame { number, word: 0 })
     },
 };
@@ -315,13 +311,10 @@ async fn connection<L: Limits>(
     builder: &http1::Builder,
     backend: &Backend,
 ) -> anyhow::Result<()> {
-    let service =
-        service_fn(
-            async |request| match L::timeout(REQUEST, answer(request, backend)).await {
-                Ok(answer) => answer,
-                Err(_) => bail!("the backend has not answered"),
-            },
-        );
+    let service = service_fn(async |request| {
+        let answer = L::timeout(REQUEST, answer(request, backend)).await;
+        answer.unwrap_or_else(|_| bail!("the backend has not answered"))
+    });
     let stream = TokioIo::new(L::idle(socket));
     Ok(builder.serve_connection(stream, service).await?)
 }
@@ -422,10 +415,8 @@ impl Idle {
         if std::mem::take(&mut self.moved) {
             self.sleep.as_mut().reset(time::Instant::now() + IDLE);
         }
-        self.sleep
-            .as_mut()
-            .poll(cx)
-            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let expired = self.sleep.as_mut().poll(cx);
+        expired.map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -1,11 +1,6 @@
 //! Measures a server over real sockets. tokio-wheel, `tokio::time` or tokio's alternative timer keeps
 //! its timeouts, or it has no timeouts.
 //!
-//! | command | the server | the question |
-//! |---|---|---|
-//! | [`storm`] | thousands of limits expire together while 500 connections stay active | how does the storm delay these 500? |
-//! | [`calm`] | runs hyper with its usual limits, none of which expires | what do limits cost? |
-//!
 //! This process is the clients: one thread sends all requests ([`clients`]). Each timer has a fresh
 //! server process in each round. The order of the timers changes from round to round. The server of
 //! tokio's alternative timer is a build of its own, all clients are this build.

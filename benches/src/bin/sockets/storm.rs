@@ -23,10 +23,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{
-            AtomicU64,
-            Ordering::{Acquire, Release},
-        },
+        atomic::{AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -54,11 +51,7 @@ use crate::{
     child::{self, Child, Role},
     clients::{Clients, FRAMES, Load, Trip},
     net::{self, BUFFER, Frame, MS},
-    report::{
-        self,
-        Compare::{Difference, Times},
-        Figure, Table,
-    },
+    report::{self, Compare, Figure, Table},
     timer::Timer,
 };
 
@@ -121,16 +114,14 @@ impl Storm {
     }
 
     fn caption(&self) -> String {
-        let what = match self.connections {
-            true => "connections are closed",
-            false => "timers without a connection fire",
-        };
-        let when = match self.spread {
-            0 => "at one instant",
-            _ => "within a second",
-        };
         let (count, window) = (HumanCount(self.count), ms(self.window) / 1e3);
-        format!("{count} {what} {when}; window of {window} s")
+        let what = match (self.connections, self.spread) {
+            (true, 0) => "connections are closed at one instant",
+            (true, _) => "connections are closed within a second",
+            (false, 0) => "timers without a connection fire at one instant",
+            (false, _) => "timers without a connection fire within a second",
+        };
+        format!("{count} {what}; window of {window} s")
     }
 }
 
@@ -209,9 +200,8 @@ fn measure(
     factor: u64,
     mut storm: Storm,
 ) -> anyhow::Result<Option<(Vec<Figure>, Trips)>> {
-    let role = Role::StormServer {
-        limits: storm.count,
-    };
+    let limits = storm.count;
+    let role = Role::StormServer { limits };
     let (mut server, address) = Child::start::<SocketAddr>(timer, &role)?;
     let mut active = Clients::connect(address, ACTIVE, &FRAMES)?;
     let (silent, each) = match storm.connections {
@@ -266,13 +256,21 @@ fn sum_up(
     let within = round_trips.iter().filter(|&&(due, _)| due >= from);
     let window: Late = within.map(|&(_, time)| time as i64).collect();
     let figures = vec![
-        ("round trips p50, ms", Times, window.ms(0.5)),
-        ("round trips p99, ms", Times, window.ms(0.99)),
-        ("round trips p99.9, ms", Times, window.ms(0.999)),
-        ("round trips max, ms", Times, window.ms(1.0)),
-        ("no answer for, ms", Times, silence.map_or(0.0, ms)),
-        ("limits that expired early", Difference, early as f64),
-        ("limits pending 10 s later", Difference, pending as f64),
+        ("round trips p50, ms", Compare::Times, window.ms(0.5)),
+        ("round trips p99, ms", Compare::Times, window.ms(0.99)),
+        ("round trips p99.9, ms", Compare::Times, window.ms(0.999)),
+        ("round trips max, ms", Compare::Times, window.ms(1.0)),
+        ("no answer for, ms", Compare::Times, silence.map_or(0.0, ms)),
+        (
+            "limits that expired early",
+            Compare::Difference,
+            early as f64,
+        ),
+        (
+            "limits pending 10 s later",
+            Compare::Difference,
+            pending as f64,
+        ),
     ];
     let trips = Trips {
         timer,
@@ -355,12 +353,13 @@ pub(crate) fn serve<P: Resets>(runtime: &Runtime, limits: u64) -> anyhow::Result
     child::answer(&())?;
     net::wait_until(storm.at + storm.window);
     let patience = storm.at + storm.window + EXPIRY_PATIENCE;
-    let pending = || (records.iter().filter(|at| at.load(Acquire) == 0)).count();
+    let pending = || (records.iter().filter(|at| at.load(Ordering::Acquire) == 0)).count();
     let expires: bool = child::told()?;
     while expires && pending() > 0 && net::now() < patience {
         thread::sleep(Duration::from_millis(10));
     }
-    let early = |&(i, at): &(u64, &AtomicU64)| (1..storm.deadline(i)).contains(&at.load(Acquire));
+    let early =
+        |&(i, at): &(u64, &AtomicU64)| (1..storm.deadline(i)).contains(&at.load(Ordering::Acquire));
     let early = (0..).zip(records.iter()).filter(early).count();
     let missing = if expires { pending() } else { 0 };
     child::answer(&(early, missing))?;
@@ -372,7 +371,7 @@ pub(crate) fn serve<P: Resets>(runtime: &Runtime, limits: u64) -> anyhow::Result
 type Records = Arc<[AtomicU64]>;
 
 fn expired(records: &Records, i: u64) {
-    records[i as usize].store(net::now(), Release);
+    records[i as usize].store(net::now(), Ordering::Release);
 }
 
 /// Serves one client, until its limit expires.
