@@ -170,7 +170,6 @@ fn churn_among_many(count: u64) {
     });
 }
 
-/// Runs `sleep_poll_drop` on a current-thread runtime, where no entry is left.
 fn churn_on_a_thread(count: u64) {
     on_a_thread(async move {
         workload::churn::<TokioWheel>(count).await;

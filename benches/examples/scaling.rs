@@ -116,7 +116,6 @@ fn shared() {
     }
 }
 
-/// Runs churn on threads that have entered the runtime but are not its workers.
 fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
     let runtime = runtime(WORKERS);
     let timer = build(&runtime, Timer::builder().shards(WORKERS));
@@ -305,7 +304,6 @@ fn draw_model(processor: &Processor, file: &Path) -> anyhow::Result<()> {
             marks: marks.collect(),
         },
         y: "ns per operation (logarithmic)",
-        has_dots: false,
         curves: &curves,
     }
     .draw(file)

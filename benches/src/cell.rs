@@ -87,12 +87,10 @@ impl Cell {
         cell.unwrap_or_else(|| panic!("there is no operation {name:?}"))
     }
 
-    /// Runs `iters` operations on each thread, and returns how long they take.
     pub fn run(&self, iters: u64) -> Duration {
         (self.run)(iters)
     }
 
-    /// Returns the nanoseconds per operation and thread.
     pub fn nanos(&self) -> f64 {
         match self.iters {
             Some(iters) => self.run(iters).as_nanos() as f64 / iters as f64,

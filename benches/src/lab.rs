@@ -22,7 +22,6 @@ use crate::peer::{Bare, Peer, TokioAlt};
 /// The number of workers. Two suffice to show what threads share.
 pub const WORKERS: usize = 2;
 
-/// A duration less than a server's usual limit of 30 s.
 const SOON: Duration = Duration::from_secs(10);
 
 type PendingSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -103,7 +102,6 @@ pub fn runtime(workers: usize) -> Runtime {
     runtime_for::<Bare>(workers)
 }
 
-/// Creates such a runtime, and prepares it for a peer.
 pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
     let started = AtomicUsize::new(0);
     let mut builder = match workers {
@@ -142,7 +140,6 @@ fn choose_timer<P: Peer>(builder: &mut Builder) {
     }
 }
 
-/// Binds the calling thread to the `n`th of the cores that the process may use.
 pub fn stay_on_core(n: usize) {
     let cores = cores();
     let mut core = CpuSet::new();
@@ -150,8 +147,6 @@ pub fn stay_on_core(n: usize) {
     sched_setaffinity(None, &core).expect("cannot bind a thread to a core");
 }
 
-/// Returns the cores that the calling thread may use. On a worker this is one core, elsewhere all
-/// cores of the process.
 pub fn cores() -> Vec<usize> {
     let allowed = sched_getaffinity(None).expect("cannot read the thread's cores");
     let cores = 0..CpuSet::MAX_CPU;

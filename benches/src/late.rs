@@ -17,7 +17,6 @@ pub fn nanos_late(deadline: Instant, woken: Instant) -> i64 {
     late - deadline.saturating_duration_since(woken).as_nanos() as i64
 }
 
-/// The distribution of the results of [`late_by`].
 #[derive(Clone)]
 pub struct Late {
     /// Lateness in nanoseconds. Early sleeps count as 0.
@@ -35,7 +34,6 @@ impl Late {
         self.histogram.len()
     }
 
-    /// Returns how many sleeps woke before their deadline.
     pub fn early(&self) -> u64 {
         self.early
     }

@@ -35,7 +35,6 @@ pub fn name() -> String {
     )
 }
 
-/// Returns the version of tokio that Cargo has locked for this build.
 fn tokio() -> &'static str {
     let lock = include_str!("../../Cargo.lock");
     let package = lock.split_once("name = \"tokio\"\nversion = \"");

@@ -119,7 +119,6 @@ fn cycle(workers: usize, think: f64, demands: [f64; 2]) -> f64 {
     cycle
 }
 
-/// The times in which a line moves from one core to another.
 pub struct Processor {
     pub name: &'static str,
     /// The ns from the first core to each other core, in the order in which workers use the cores.
@@ -131,10 +130,8 @@ impl Processor {
     /// The times are from <https://github.com/nviennot/core-to-core-latency/issues/132>, which
     /// measured two EPYC 9274F: half the time of a round trip.
     pub fn epyc() -> Self {
-        Self::new(
-            "2 x AMD EPYC, 64 cores each",
-            &[(7, 23.0), (56, 100.0), (64, 196.0)],
-        )
+        let groups = [(7, 23.0), (56, 100.0), (64, 196.0)];
+        Self::new("2 x AMD EPYC, 64 cores each", &groups)
     }
 
     /// Two Intel Xeon Platinum 8375C with 32 cores each. The times are from
@@ -149,7 +146,6 @@ impl Processor {
         Self::measured(name, times.collect())
     }
 
-    /// Creates a processor from the ns between the first core and each other core.
     pub fn measured(name: &'static str, transfers: Vec<f64>) -> Self {
         Self { name, transfers }
     }

@@ -32,7 +32,6 @@ pub trait Peer: 'static {
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// A timer whose pending sleep can get another deadline.
 pub trait Resets: Peer {
     type Sleep: Future + Send;
 
@@ -133,7 +132,6 @@ resets! {
         |mut sleep: Pin<&mut Self::Sleep>, duration| sleep.set_after(duration);
 }
 
-/// The timers that the command line offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -207,7 +205,6 @@ pub fn alternative() -> Option<PathBuf> {
     other.exists().then_some(other)
 }
 
-/// Returns the build of this program in which a peer can run.
 pub fn program_for(peer: &str) -> anyhow::Result<PathBuf> {
     match peer {
         TokioAlt::NAME => alternative().context(BUILD_ALTERNATIVE),

@@ -33,7 +33,6 @@ const WAITING: u64 = 1_000_000;
 
 const STREAMS: usize = 200_000;
 
-/// How many sleeps share an allocation.
 pub const BLOCK: u64 = 16;
 
 /// Sixteen sleeps side by side in one box, so that the allocator adds almost nothing per sleep.
@@ -62,7 +61,6 @@ pub fn memory<P: Peer>() -> Vec<Figure> {
     ]
 }
 
-/// Schedules tasks with the default timer of a runtime.
 pub fn scheduled() -> Vec<Figure> {
     let start = |delay, captured| {
         let timer = Timer::current();
@@ -71,7 +69,6 @@ pub fn scheduled() -> Vec<Figure> {
     waiting::<TokioWheel, ScheduledTask<u64>>(size_of::<Captured>(), start)
 }
 
-/// Spawns tasks that sleep first.
 pub fn spawned<P: Peer>() -> Vec<Figure> {
     let start = |delay, captured| tokio::spawn(sleep_and_run::<P>(delay, || {}, captured));
     let size = size_of_val(&sleep_and_run::<P>(HOUR, || {}, Captured::new(0)));

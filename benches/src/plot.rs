@@ -30,7 +30,6 @@ const TIMERS: [(&str, &str, RGBColor); 6] = [
     ("async_io", "async-io", RGBColor(40, 162, 84)),
 ];
 
-/// Returns the name of a timer in plots. An unknown timer keeps its own name.
 pub fn title(timer: &str) -> &str {
     known(timer).map_or(timer, |(title, _)| title)
 }
@@ -44,23 +43,18 @@ fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
     Some((timer.1, timer.2))
 }
 
+/// The width of a plot and of its legend. The height of the caption with its note, of the chart, of
+/// an entry of the legend, and of the last line.
 const WIDTH: u32 = 900;
-
 const LEGEND: u32 = 240;
-
-const HEIGHT: u32 = 440;
-
-const SIZE: (u32, u32) = (WIDTH, HEAD + HEIGHT + FOOT);
-
-/// The height of the caption with its note, of an entry of the legend, and of the last line.
 const HEAD: u32 = 60;
+const HEIGHT: u32 = 440;
 const ENTRY: u32 = 22;
 const FOOT: u32 = 24;
 
 /// The number of places on an axis, more than it has pixels.
 const END: i32 = 10_000;
 
-/// An axis from its first mark to its last mark.
 pub struct Axis<'a> {
     pub title: &'a str,
     /// Whether equal steps are equal factors. Otherwise they are equal differences.
@@ -69,7 +63,6 @@ pub struct Axis<'a> {
 }
 
 impl<'a> Axis<'a> {
-    /// Returns a logarithmic axis for the values of the curves.
     fn of_values(title: &'a str, curves: &[Curve]) -> Self {
         let values = || (curves.iter()).flat_map(|curve| curve.points.iter().map(|point| point.1));
         let low = values().fold(f64::INFINITY, f64::min);
@@ -113,11 +106,10 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// The points of one timer.
 pub struct Curve {
     /// The name in the legend: a timer, and optionally a state.
     pub name: String,
-    /// Whether to draw outlines instead of full dots, and lighter lines.
+    /// Whether to draw lighter lines.
     pub faint: bool,
     /// Whether the curve shows this crate, and therefore stands out.
     pub ours: bool,
@@ -132,8 +124,6 @@ pub struct Chart<'a> {
     pub x: Axis<'a>,
     /// The title of the logarithmic axis from the bottom to the top.
     pub y: &'a str,
-    pub has_dots: bool,
-    /// The curves, in the order of the legend.
     pub curves: &'a [Curve],
 }
 
@@ -143,8 +133,8 @@ impl Chart<'_> {
         if self.curves.is_empty() {
             return Ok(());
         }
-        let mut svg = String::new();
-        self.draw_on(&SVGBackend::with_string(&mut svg, SIZE).into_drawing_area())?;
+        let (mut svg, size) = (String::new(), (WIDTH, HEAD + HEIGHT + FOOT));
+        self.draw_on(&SVGBackend::with_string(&mut svg, size).into_drawing_area())?;
         // A reader who cannot see the plot hears the caption and the note.
         let about = format!(
             " role=\"img\">\n<title>{}</title>\n<desc>{} {}</desc>",
@@ -188,11 +178,7 @@ impl Chart<'_> {
         for curve in curves {
             let points = curve.points.iter();
             let points = points.map(|point| (self.x.place(point.0), y.place(point.1)));
-            chart.draw_series(LineSeries::new(points.clone(), curve.line()))?;
-            if self.has_dots {
-                let dot = |point| Circle::new(point, curve.size(), curve.dot());
-                chart.draw_series(points.map(dot))?;
-            }
+            chart.draw_series(LineSeries::new(points, curve.line()))?;
         }
         self.draw_legend(&legend)?;
         root.present()?;
@@ -203,9 +189,6 @@ impl Chart<'_> {
         for (i, curve) in self.curves.iter().enumerate() {
             let y = (ENTRY * (i as u32 + 1)) as i32;
             area.draw(&PathElement::new([(0, y), (24, y)], curve.line()))?;
-            if self.has_dots {
-                area.draw(&Circle::new((12, y), curve.size(), curve.dot()))?;
-            }
             area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(16)))?;
         }
         Ok(())
@@ -213,25 +196,11 @@ impl Chart<'_> {
 }
 
 impl Curve {
-    fn color(&self) -> RGBColor {
-        known(&self.name).map_or(GREY, |(_, color)| color)
-    }
-
     fn line(&self) -> ShapeStyle {
+        let color = known(&self.name).map_or(GREY, |(_, color)| color);
         let strength = if self.faint { 0.5 } else { 1.0 };
         let width = if self.ours { 4 } else { 2 };
-        self.color().mix(strength).stroke_width(width)
-    }
-
-    fn dot(&self) -> ShapeStyle {
-        match self.faint {
-            true => self.color().stroke_width(2),
-            false => self.color().filled(),
-        }
-    }
-
-    fn size(&self) -> i32 {
-        if self.ours { 6 } else { 4 }
+        color.mix(strength).stroke_width(width)
     }
 }
 

@@ -20,7 +20,6 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Returns how many bytes of the process's memory are in RAM.
 pub fn resident_bytes() -> u64 {
     let status = Process::myself().and_then(|process| process.status());
     status.ok().and_then(|status| status.vmrss).expect(NO_PROC) * 1_024

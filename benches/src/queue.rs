@@ -32,7 +32,6 @@ pub trait Queue {
     /// Registers the waker of a task that waits for the queue, if the queue supports waiting.
     fn wait(&mut self) {}
 
-    /// Removes `count` expired elements.
     fn drain(&mut self, count: usize) -> impl Future<Output = ()>;
 }
 

@@ -66,7 +66,6 @@ const CROWD_PATIENCE: Duration = Duration::from_secs(50);
 /// must be running.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// The part at the end of a sample that is also evaluated alone. Starvation grows with time.
 const LAST: Duration = Duration::from_secs(1);
 
 /// What runs beside the load.
@@ -143,7 +142,6 @@ struct Outcome {
 #[derive(Default)]
 struct Sleeps {
     deadline: Option<Instant>,
-    /// Pairs of a deadline and the instant at which the task woke.
     woken: Vec<(Instant, Instant)>,
 }
 
@@ -213,7 +211,6 @@ impl Stage {
         });
     }
 
-    /// Waits while `goes_on` returns true, then ends the load.
     fn observe(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> Outcome {
         while goes_on() {
             thread::sleep(Duration::from_millis(10));
@@ -294,7 +291,6 @@ impl Load {
         self.workers.max(1)
     }
 
-    /// Returns when the `i`th idle timer expires, counted from the start of the load.
     fn idle_offset(&self, i: u64) -> Duration {
         self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.count as f64)
     }
@@ -383,7 +379,6 @@ fn wait_until(instant: Instant) {
     thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
 
-/// Sleeps until `deadline`, then sleeps again and again until the instant `end`.
 async fn sleep_again<P: Peer>(
     sleeps: Observed,
     mut deadline: Instant,

@@ -4,7 +4,6 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-/// A median, and an interval for the true median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     pub median: f64,
@@ -41,7 +40,6 @@ impl Estimate {
     }
 }
 
-/// Returns the probability that `n` coins show fewer than `k` heads.
 fn fewer_heads(n: usize, k: usize) -> f64 {
     let mut exactly = 0.5_f64.powi(n as i32);
     let mut fewer = 0.0;
@@ -52,7 +50,6 @@ fn fewer_heads(n: usize, k: usize) -> f64 {
     fewer
 }
 
-/// Returns the median of at least one value.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     Estimate::of(values).expect("there are values").median
 }
@@ -80,7 +77,6 @@ pub fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Formats an estimate in this unit, with its interval.
 pub fn range(estimate: &Estimate, unit: &str) -> String {
     let (low, high) = estimate.spread;
     let [median, low, high] = [estimate.median, low, high].map(number);

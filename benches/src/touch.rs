@@ -19,7 +19,6 @@ use crate::lab::{self, WORKERS};
 /// No key expires during a measurement.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// Threads that touch keys, each on a worker of its own.
 pub struct Touchers<T> {
     // Dropped first, while the runtime of its timer still exists.
     threads: Arc<[Mutex<Toucher<T>>]>,
@@ -32,7 +31,6 @@ pub struct Touchers<T> {
 struct Toucher<T>(T, Rng);
 
 impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
-    /// Creates a runtime, and on it a toucher for each thread.
     pub fn new(keys: u64, touchers: impl FnOnce() -> Vec<T>) -> Self {
         let runtime = lab::runtime(WORKERS);
         let entered = runtime.enter();
@@ -47,7 +45,6 @@ impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
         }
     }
 
-    /// Returns the mean time in which a thread touches `touches` random keys.
     pub fn touch(&mut self, touches: u64) -> Duration {
         let times = lab::on_workers(&self.runtime, self.threads.len(), |thread| {
             let (threads, keys) = (self.threads.clone(), self.keys);

@@ -17,10 +17,8 @@ const WAKE_UPS: u32 = 200;
 /// The duration of a timer that fires. tokio's alarm rounds it up to a millisecond.
 const NEXT: Duration = Duration::from_micros(500);
 
-/// The duration of the sleeps that stay pending.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of sleeps in each shard.
 const HELD: usize = 16;
 
 pub fn name(shards: usize) -> String {

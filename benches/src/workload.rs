@@ -44,7 +44,6 @@ pub async fn io<P: Peer>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// How a connection's task may set its timeouts.
 #[derive(Clone, Copy)]
 pub enum Pattern {
     /// A timeout of 30 s around a timeout of 5 s.
@@ -155,7 +154,6 @@ async fn serve(mut inbox: mpsc::UnboundedReceiver<Request>) {
     }
 }
 
-/// Returns a future that is pending at the first poll and ready at the second.
 fn pending_once() -> impl Future<Output = ()> + Send {
     let mut polled = false;
     poll_fn(move |_| {

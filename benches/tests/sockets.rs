@@ -23,7 +23,6 @@ fn run(name: &str, args: &[&str]) -> (String, Vec<Value>) {
     (printed, tables)
 }
 
-/// Returns a figure of each timer in a table.
 fn figures(table: &Value, name: &str) -> [Option<f64>; 3] {
     ["none", "tokio", "wheel"].map(|timer| {
         let mut runs = table["runs"].as_array().expect("an array").iter();

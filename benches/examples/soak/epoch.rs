@@ -35,7 +35,6 @@ const MAX_PENDING: usize = 1_000;
 /// The number of tasks that are always ready, and how long each poll of them takes.
 const SATURATION: (usize, Duration) = (30, Duration::from_micros(100));
 
-/// The runtime that lives through all epochs.
 pub struct Steady {
     runtime: Runtime,
     target: Arc<Target>,

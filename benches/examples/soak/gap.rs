@@ -27,7 +27,6 @@ const AHEAD: Duration = Duration::from_millis(500);
 /// grows with the size of the storm: 200,000 sleeps took up to 92 ms.
 const BOUND: Duration = Duration::from_millis(5);
 
-/// The number of storms that is enough to judge them.
 const ENOUGH: u64 = 5;
 
 static STORMS: AtomicU64 = AtomicU64::new(0);
@@ -74,7 +73,6 @@ fn storm() -> Duration {
     })
 }
 
-/// Prints how long the task waited, and checks in how many storms it waited for too long.
 pub fn judge() {
     let (storms, above) = (STORMS.load(Relaxed), ABOVE_BOUND.load(Relaxed));
     let worst = Duration::from_nanos(WORST_NANOS.load(Relaxed));

@@ -73,12 +73,10 @@ fn short(rng: &mut Rng) -> Duration {
     })
 }
 
-/// Returns a duration for which no operation waits.
 fn long(rng: &mut Rng) -> Duration {
     Duration::from_secs(rng.u64(30..100_000))
 }
 
-/// Polls once with the current task's waker, and returns whether the sleep is pending.
 pub async fn is_pending(sleep: &mut Tracked) -> bool {
     poll_fn(|cx| sleep.is_pending(cx).into()).await
 }

@@ -65,7 +65,6 @@ impl Epoch {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Tells all tasks and threads to stop, and drops the sleeps on their way.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +131,6 @@ impl Target {
         self.has_ended() || self.may_lose_timer()
     }
 
-    /// Returns whether its timer may be shut down and replaced by another timer.
     pub fn may_lose_timer(&self) -> bool {
         self.env.loses_its_timer && self.timer.is_none()
     }
@@ -192,7 +190,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// Opens a line for a timer that must not fire before `deadline`.
     pub fn open(target: &Arc<Target>, deadline: Instant) -> Self {
         SLEEPS.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -227,7 +224,6 @@ impl Drop for Line {
 
 pub struct Tracked {
     sleep: Sleep,
-    /// The line, until the sleep is ready.
     line: Option<Line>,
 }
 
@@ -252,7 +248,6 @@ impl Tracked {
         }
     }
 
-    /// Polls the sleep once, and returns whether it is pending.
     pub fn is_pending(&mut self, cx: &mut Context<'_>) -> bool {
         Pin::new(self).poll(cx).is_pending()
     }

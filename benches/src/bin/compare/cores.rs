@@ -12,7 +12,6 @@ use crate::{
     report::{BARE, Measured, print_machine},
 };
 
-/// Prints the medians, and in parentheses what the model predicts from the first column.
 pub(crate) fn print(measured: &Measured) {
     print_machine(measured);
     let figure = |row: &str, peer| Some(measured.find(row, peer)?.median());

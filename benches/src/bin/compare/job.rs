@@ -24,7 +24,6 @@ use crate::report::{Figures, Row};
 
 pub(crate) const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// A task that a peer performs. The peer is a [`PeerKind`], or for some operations a queue.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) peer: String,
@@ -34,25 +33,16 @@ pub(crate) struct Job {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
     Floor,
-    Operation {
-        workload: String,
-        variant: String,
-    },
-    /// Churn beside an increasing number of pending sleeps.
-    Pending {
-        armed: bool,
-        most: u64,
-    },
+    Operation { workload: String, variant: String },
+    Pending { armed: bool, most: u64 },
     Fire(fire::Scene),
     Memory,
     Streams,
-    /// A wake-up of the driver with so many shards.
     Wakeup(usize),
     Scheduled,
     Spawned,
     Lateness(lateness::Scene),
     Saturated(Load),
-    /// How long a line moves from the first core to each other core.
     Transfers,
 }
 

@@ -24,7 +24,6 @@ use crate::{
 
 const COMPARED: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
 
-/// The operations that need seconds to begin.
 const SLOW: [&str; 4] = ["touch", "insert_remove", "replace", "drain"];
 
 /// The loads of a saturated runtime: the number of tasks that are always ready, and the
@@ -47,7 +46,6 @@ const SUSTAINED: Duration = Duration::from_secs(5);
 /// Workers, tasks that are always ready, and microseconds of a poll.
 type Ready = (usize, usize, u64);
 
-/// The loads of the requirements.
 pub(crate) const REQUIRED: [Ready; 2] = [(1, 50, 100), (2, 30, 200)];
 
 pub(crate) type Turn = Vec<Job>;

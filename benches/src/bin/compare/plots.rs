@@ -87,7 +87,6 @@ fn lines(
             marks,
         },
         y: "ns per operation (logarithmic)",
-        has_dots: true,
         curves,
     }
     .draw(path)

@@ -33,7 +33,6 @@ impl Row {
     }
 }
 
-/// A figure of one timer, in each round that measured it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Series {
     #[serde(flatten)]

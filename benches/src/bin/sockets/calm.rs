@@ -148,12 +148,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.report.finish(&tables)
 }
 
-/// A server with its clients, and what they have measured in a round.
 struct Cell {
     timer: Timer,
     server: Child,
     busy: Clients,
-    /// The process of the silent connections. They close when it ends.
     _silent: Child,
     bytes_per_connection: f64,
     loads: [Tally; LOADS],
@@ -243,7 +241,6 @@ impl Tally {
     }
 }
 
-/// The length of an answer. Its body is the number in the path of the request.
 const ANSWER_LENGTH: usize = "HTTP/1.1 200 OK\r\n\
     content-length: 16\r\n\
     date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\

@@ -36,7 +36,6 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a process of the build that has the timer, and returns its first answer too.
     pub(crate) fn start<T: DeserializeOwned>(
         timer: Timer,
         role: &Role,
@@ -82,7 +81,6 @@ impl Drop for Child {
     }
 }
 
-/// Waits for the next value from the parent. Fails when the parent ends.
 pub(crate) fn told<T: DeserializeOwned>() -> anyhow::Result<T> {
     let mut line = String::new();
     ensure!(

@@ -72,7 +72,6 @@ impl Load<'_> {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Trip {
-    /// The time at which the request was scheduled.
     pub(crate) due: u64,
     /// How many nanoseconds later the answer came, and its word. `None` if no answer came.
     pub(crate) answer: Option<(u64, u64)>,

@@ -27,7 +27,6 @@ const BACKLOG: u32 = 4_096;
 /// How many client addresses there are, because one address has too few ports.
 const ADDRESSES: u64 = 8;
 
-/// How many files a process has open beside its connections.
 const RESERVE: u64 = 64;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -106,9 +105,7 @@ pub(crate) const BUFFER: usize = 32 * LENGTH;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// The number of the request. Its answer has the same number.
     pub(crate) number: u64,
-    /// The content of the frame. Its meaning depends on the server.
     pub(crate) word: u64,
 }
 

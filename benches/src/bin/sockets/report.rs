@@ -109,8 +109,6 @@ impl Compare {
 }
 
 impl Common {
-    /// Measures round by round. The closure measures the timers in the given order, and adds their
-    /// runs to the tables.
     pub(crate) fn measure(
         &self,
         mut round: impl FnMut(&[Timer]) -> anyhow::Result<()>,

@@ -324,7 +324,6 @@ fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Resul
             marks: marks.map(|ms| (ms, ms.to_string())).collect(),
         },
         y: "longest round trip of each ms, in ms",
-        has_dots: false,
         curves: &curves,
     }
     .draw(file)
