@@ -276,27 +276,21 @@ fn share(one: &Operation, work: f64, workers: usize, processor: &Processor) -> f
 }
 
 fn draw_model(processor: &Processor, file: &Path) -> anyhow::Result<()> {
-    let curve = |one: &Operation, work: f64| Curve {
-        name: match work {
-            5_000.0 => title(one.timer).to_owned(),
-            _ => format!("{}, 20 us", title(one.timer)),
-        },
-        faint: work > 5_000.0,
+    let curve = |one: &Operation| Curve {
+        name: title(one.timer).to_owned(),
+        faint: false,
         ours: one.timer == TokioWheel::NAME,
         points: (1..=128)
-            .map(|n| (n as f64, one.cost(one.alone, work, n, processor)))
+            .map(|n| (n as f64, one.cost(one.alone, 5_000.0, n, processor)))
             .collect(),
     };
-    let churn = || OPERATIONS.iter().filter(|one| one.workload == "churn");
-    let shared = churn().filter(|one| one.ceiling(2, processor).is_finite());
-    let curves: Vec<_> = (churn().map(|one| curve(one, 5_000.0)))
-        .chain(shared.map(|one| curve(one, 20_000.0)))
-        .collect();
+    let churn = OPERATIONS.iter().filter(|one| one.workload == "churn");
+    let curves: Vec<_> = churn.map(curve).collect();
     let marks = (0..8).map(|power| 1 << power);
     let marks = marks.map(|workers: i32| (f64::from(workers), workers.to_string()));
     Chart {
         caption: "Churn after every 5 us of other work: flat if more workers cost nothing",
-        note: "Lower is better. Pale: after every 20 us. A model predicts this, it is not measured.",
+        note: "Lower is better. A model predicts this, it is not measured.",
         source: &format!("scaling -- model, for {}", processor.name),
         x: Axis {
             title: "worker threads, each on a core",

@@ -15,7 +15,7 @@ http {
 END
 nginx -p "$folder" -c "$folder/nginx.conf" 2>/dev/null &
 nginx=$!
-${RUNNER:-} "$program" "127.0.0.1:$port" "127.0.0.1:$((port + 1))" "${@:2}" &
+${RUNNER:-} "$program" proxy "127.0.0.1:$port" "127.0.0.1:$((port + 1))" "${@:2}" &
 proxy=$!
 load() { # REQUESTS [OPTION..]
     h2load --h1 --clients "${TASKS:-256}" --requests "$@" "http://127.0.0.1:$port/"

@@ -34,8 +34,12 @@ type Variant = (String, usize, usize, bool);
 ///   the measured sleeps. From then on `tokio::time` is armed.
 /// * In `x2`, both workers measure and neither parks. `tokio::time` is unarmed.
 fn unarmed() -> Vec<Variant> {
-    let [solo, x2] = [1, 2].map(|workers| (name(workers, false), workers, workers, false));
-    vec![solo, ("x1".to_owned(), 1, 2, false), x2]
+    let x1 = ("x1".to_owned(), 1, 2, false);
+    vec![variant(1, false), x1, variant(2, false)]
+}
+
+fn variant(workers: usize, armed: bool) -> Variant {
+    (name(workers, armed), workers, workers, armed)
 }
 
 /// Adds the same workers beside a pending sleep that expires before the measured sleeps.
@@ -43,7 +47,7 @@ fn unarmed() -> Vec<Variant> {
 /// the eventfd. A server is normally in this state. Also adds more workers.
 fn and_armed(more: &BTreeSet<usize>) -> Vec<Variant> {
     let armed = [1, 2].iter().chain(more);
-    let armed = armed.map(|&workers| (name(workers, true), workers, workers, true));
+    let armed = armed.map(|&workers| variant(workers, true));
     unarmed().into_iter().chain(armed).collect()
 }
 
@@ -186,9 +190,8 @@ impl Cells {
         self.requests::<P>();
         self.rpc::<P>();
         // The plot of the cost by threads ends at 8.
-        let unarmed = [4, 8].map(|workers| (name(workers, false), workers, workers, false));
-        let armed = and_armed(&(&self.more | &unarmed.iter().map(|variant| variant.1).collect()));
-        let variants = [armed, unarmed.into()].concat();
+        let armed = and_armed(&(&self.more | &BTreeSet::from([4, 8])));
+        let variants = [armed, vec![variant(4, false), variant(8, false)]].concat();
         self.threads::<P, _>("churn", workload::churn::<P>, variants);
     }
 

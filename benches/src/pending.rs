@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, Waker},
     thread,
     time::Duration,
@@ -140,38 +140,31 @@ pub fn block<S>(sleep: impl Fn(u64) -> S) -> Block
 where
     S: Future<Output = ()> + Send + 'static,
 {
-    let two = |i| Pair {
-        a: sleep(i),
-        b: sleep(i + 1),
-    };
-    let four = |i| Pair {
-        a: two(i),
-        b: two(i + 2),
-    };
-    let eight = |i| Pair {
-        a: four(i),
-        b: four(i + 4),
-    };
-    let mut block = Box::pin(Pair {
-        a: eight(0),
-        b: eight(8),
-    });
-    assert!(is_pending(pin!(&mut block)));
+    let sixteen = pair(pair(pair(pair(sleep, 1), 2), 4), 8);
+    let mut block = Box::pin(sixteen(0));
+    assert!(is_pending(block.as_mut()));
     block
+}
+
+fn pair<S>(make: impl Fn(u64) -> S, size: u64) -> impl Fn(u64) -> Pair<S> {
+    move |i| Pair {
+        a: make(i),
+        b: make(i + size),
+    }
 }
 
 pin_project! {
     /// Two futures and nothing between them. It polls both, and is pending while one of them is
     /// pending.
-    struct Pair<A, B> {
+    struct Pair<F> {
         #[pin]
-        a: A,
+        a: F,
         #[pin]
-        b: B,
+        b: F,
     }
 }
 
-impl<A: Future, B: Future> Future for Pair<A, B> {
+impl<F: Future> Future for Pair<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

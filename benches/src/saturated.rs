@@ -6,10 +6,10 @@
 //! polled the drivers, and so with them its timers. That would hide the lateness on a busy server.
 
 use std::{
-    future::{Future, pending, poll_fn},
+    future::{pending, poll_fn},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::Poll,
     thread,
@@ -104,14 +104,13 @@ pub struct Load {
 /// or the sleeping tasks woke. A sleep that has expired and is pending at the end counts with the
 /// lateness that it has reached.
 pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
-    let outcome = with_peer!(peer, P => match load.scene {
-        Scene::Sleeps => sleepers::<P>(load, (1, PROBE)),
-        Scene::Steady => sleepers::<P>(load, STEADY),
-        Scene::Service => service::<P>(load),
-        Scene::Sustained => sleepers::<P>(load, (load.count, SUSTAINED)),
+    let ((late, last), probe) = with_peer!(peer, P => match load.scene {
+        Scene::Sleeps => (sleepers::<P>(load, (1, PROBE)), None),
+        Scene::Steady => (sleepers::<P>(load, STEADY), None),
+        Scene::Service => (sleepers::<P>(load, SERVED), None),
+        Scene::Sustained => (sleepers::<P>(load, (load.count, SUSTAINED)), None),
         Scene::Crowd => crowd::<P>(load),
     });
-    let Outcome { late, last, probe } = &outcome;
     let mut figures = vec![
         ("p50", late.ms(0.5), "ms"),
         ("p99", late.ms(0.99), "ms"),
@@ -130,17 +129,48 @@ pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
     figures
 }
 
-struct Outcome {
-    late: Late,
-    /// The part of `late` that woke within the last second, or was pending at the end.
-    last: Late,
-    probe: Option<Late>,
+fn sleepers<P: Peer>(load: Load, (tasks, each): (u64, Duration)) -> (Late, Late) {
+    let stage = Stage::new::<P>(load);
+    // The tasks do not all begin together.
+    let begin = stage.start + each.min(SETTLED);
+    let first = move |i| begin + each.mul_f64(i as f64 / tasks as f64);
+    let end = stage.start + load.lasting;
+    let sleepers = stage.spawn_sleepers::<P>(tasks, first, each, end);
+    stage.start_load::<P>();
+    stage.observe(&sleepers, || Instant::now() < end)
+}
+
+/// Also returns how late a probe beside the crowd woke.
+fn crowd<P: Peer>(load: Load) -> ((Late, Late), Option<Late>) {
+    let stage = Stage::new::<P>(load);
+    let expiry = stage.start + CROWD_AFTER;
+    let mut end = expiry + CROWD_PATIENCE;
+    // Each task of the crowd sleeps once.
+    let crowd = stage.spawn_sleepers::<P>(load.count, move |_| expiry, 2 * CROWD_PATIENCE, end);
+    let begin = stage.start + PROBE;
+    let probe = stage.spawn_sleepers::<P>(1, move |_| begin, PROBE, end);
+    stage.start_load::<P>();
+    let late = stage.observe(&crowd, || {
+        let now = Instant::now();
+        // A task that has ended no longer holds its notes.
+        if crowd
+            .iter()
+            .rev()
+            .all(|sleeps| Arc::strong_count(sleeps) == 1)
+        {
+            // The probe goes on for a while.
+            end = end.min(now + SETTLED);
+        }
+        now < end
+    });
+    (late, Some(evaluate(&probe, Instant::now()).0))
 }
 
 /// What a sleeping task has done. The main thread reads it at the end, because a task that starves
 /// never reports.
 #[derive(Default)]
 struct Sleeps {
+    /// The deadline of the pending sleep.
     deadline: Option<Instant>,
     woken: Vec<(Instant, Instant)>,
 }
@@ -148,6 +178,24 @@ struct Sleeps {
 type Observed = Arc<Mutex<Sleeps>>;
 
 const PANICKED: &str = "a sleeping task panicked";
+
+/// Returns how late the sleeps woke until `end`, and how late those within the last second before.
+fn evaluate(observed: &[Observed], end: Instant) -> (Late, Late) {
+    let (mut late, mut last) = (Vec::new(), Vec::new());
+    for sleeps in observed {
+        let sleeps = sleeps.lock().expect(PANICKED);
+        let expired = sleeps.deadline.filter(|&deadline| deadline < end);
+        let unfinished = expired.map(|deadline| (deadline, end));
+        for (deadline, woken) in sleeps.woken.iter().copied().chain(unfinished) {
+            let nanos = nanos_late(deadline, woken);
+            late.push(nanos);
+            if woken + LAST >= end {
+                last.push(nanos);
+            }
+        }
+    }
+    (late.into_iter().collect(), last.into_iter().collect())
+}
 
 /// A runtime, its pending timers, and the load after its start.
 struct Stage {
@@ -180,8 +228,9 @@ impl Stage {
         on_workers(runtime, load.threads(), |_| async {
             P::sleep(Duration::from_millis(20)).await;
         });
+        let idle = load.lasting + IDLE_AFTER;
         spawn_polled(runtime, load.idle(), move |i| {
-            let expiry = start + load.idle_offset(i);
+            let expiry = start + idle + IDLE_SPREAD.mul_f64(i as f64 / load.count as f64);
             P::sleep(expiry.saturating_duration_since(Instant::now()))
         });
         Self {
@@ -192,11 +241,36 @@ impl Stage {
         }
     }
 
+    /// Spawns tasks that sleep again and again until `end`, and waits until all are registered.
+    fn spawn_sleepers<P: Peer>(
+        &self,
+        tasks: u64,
+        first: impl Fn(u64) -> Instant + Send + 'static,
+        each: Duration,
+        end: Instant,
+    ) -> Vec<Observed> {
+        let observed: Vec<_> = (0..tasks).map(|_| Observed::default()).collect();
+        let sleeps = observed.clone();
+        spawn_polled(self.runtime, tasks, move |i| {
+            sleep_again::<P>(sleeps[i as usize].clone(), first(i), each, end)
+        });
+        observed
+    }
+
     /// Starts the load on each worker. Spawn the other tasks first, because a late task could wait
     /// long for its first poll.
-    fn start_load(&self) {
-        wait_until(self.start);
+    fn start_load<P: Peer>(&self) {
+        thread::sleep(self.start.saturating_duration_since(Instant::now()));
         let Load { tasks, length, .. } = self.load;
+        if self.load.scene == Scene::Service {
+            let done = self.done.clone();
+            self.runtime.spawn(async move {
+                while !done.load(Relaxed) {
+                    workload::rpc::<P>(REQUESTS).await;
+                }
+            });
+            return;
+        }
         let workers = self.load.threads();
         on_workers(self.runtime, workers, |worker| {
             let done = self.done.clone();
@@ -211,45 +285,14 @@ impl Stage {
         });
     }
 
-    fn observe(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> Outcome {
+    /// Waits while `goes_on` returns true, then ends the load.
+    fn observe(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> (Late, Late) {
         while goes_on() {
             thread::sleep(Duration::from_millis(10));
         }
-        let outcome = Outcome::of(observed, Instant::now());
+        let late = evaluate(observed, Instant::now());
         self.done.store(true, Relaxed);
-        outcome
-    }
-
-    fn observe_to_the_end(self, observed: &[Observed]) -> Outcome {
-        let end = self.start + self.load.lasting;
-        self.observe(observed, || Instant::now() < end)
-    }
-
-    /// Spawns tasks that sleep again and again after the start. They do not all begin together.
-    fn spawn_sleepers<P: Peer>(&self, (tasks, each): (u64, Duration)) -> Vec<Observed> {
-        let begin = self.start + each.min(SETTLED);
-        let end = self.start + self.load.lasting;
-        let deadline = move |i| begin + each.mul_f64(i as f64 / tasks as f64);
-        self.spawn_observed(tasks, move |i, sleeps| {
-            sleep_again::<P>(sleeps, deadline(i), each, end)
-        })
-    }
-
-    /// Spawns tasks that note their sleeps, and waits until all of them are registered.
-    fn spawn_observed<F>(
-        &self,
-        tasks: u64,
-        task: impl Fn(u64, Observed) -> F + Send + 'static,
-    ) -> Vec<Observed>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let observed: Vec<_> = (0..tasks).map(|_| Observed::default()).collect();
-        let sleeps = observed.clone();
-        spawn_polled(self.runtime, tasks, move |i| {
-            task(i, sleeps[i as usize].clone())
-        });
-        observed
+        late
     }
 }
 
@@ -290,93 +333,6 @@ impl Load {
     fn threads(&self) -> usize {
         self.workers.max(1)
     }
-
-    fn idle_offset(&self, i: u64) -> Duration {
-        self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.count as f64)
-    }
-}
-
-impl Outcome {
-    fn of(observed: &[Observed], end: Instant) -> Self {
-        let (mut late, mut last) = (Vec::new(), Vec::new());
-        for sleeps in observed {
-            let sleeps = sleeps.lock().expect(PANICKED);
-            let expired = sleeps.deadline.filter(|&deadline| deadline < end);
-            let unfinished = expired.map(|deadline| (deadline, end));
-            for (deadline, woken) in sleeps.woken.iter().copied().chain(unfinished) {
-                let nanos = nanos_late(deadline, woken);
-                late.push(nanos);
-                if woken + LAST >= end {
-                    last.push(nanos);
-                }
-            }
-        }
-        Self {
-            late: late.into_iter().collect(),
-            last: last.into_iter().collect(),
-            probe: None,
-        }
-    }
-}
-
-fn sleepers<P: Peer>(load: Load, tasks: (u64, Duration)) -> Outcome {
-    let stage = Stage::new::<P>(load);
-    let sleepers = stage.spawn_sleepers::<P>(tasks);
-    stage.start_load();
-    stage.observe_to_the_end(&sleepers)
-}
-
-fn service<P: Peer>(load: Load) -> Outcome {
-    // Clients and servers are the load.
-    let stage = Stage::new::<P>(Load { tasks: 0, ..load });
-    let sleepers = stage.spawn_sleepers::<P>(SERVED);
-    let done = stage.done.clone();
-    wait_until(stage.start);
-    stage.runtime.spawn(async move {
-        while !done.load(Relaxed) {
-            workload::rpc::<P>(REQUESTS).await;
-        }
-    });
-    stage.observe_to_the_end(&sleepers)
-}
-
-fn crowd<P: Peer>(load: Load) -> Outcome {
-    let stage = Stage::new::<P>(load);
-    let due = stage.start + CROWD_AFTER;
-    let give_up = due + CROWD_PATIENCE;
-    let asleep = Arc::new(AtomicU64::new(load.count));
-    let crowd = stage.spawn_observed(load.count, {
-        let asleep = asleep.clone();
-        move |_, sleeps| {
-            let asleep = asleep.clone();
-            async move {
-                note_sleep::<P>(&sleeps, due).await;
-                asleep.fetch_sub(1, Relaxed);
-            }
-        }
-    });
-    let begin = stage.start + PROBE;
-    let probe = stage.spawn_observed(1, move |_, sleeps| {
-        sleep_again::<P>(sleeps, begin, PROBE, give_up)
-    });
-    stage.start_load();
-    let mut end = give_up;
-    let outcome = stage.observe(&crowd, || {
-        let now = Instant::now();
-        if asleep.load(Relaxed) == 0 {
-            // The probe goes on for a while.
-            end = end.min(now + SETTLED);
-        }
-        now < end
-    });
-    Outcome {
-        probe: Some(Outcome::of(&probe, Instant::now()).late),
-        ..outcome
-    }
-}
-
-fn wait_until(instant: Instant) {
-    thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
 
 async fn sleep_again<P: Peer>(

@@ -1,5 +1,7 @@
-//! Database drivers that set a timeout for each operation. `scylla.sh` and `redis.sh` start it.
+//! Database drivers that set a timeout for each operation, and a reverse proxy. `scylla.sh`, `redis.sh` and
+//! `proxy.sh` start it.
 
+mod proxy;
 mod server;
 
 use std::{
@@ -29,6 +31,8 @@ enum Service {
     Redis,
     /// A server for scylla's driver, which executes nothing
     Server,
+    /// A reverse proxy of hyper
+    Proxy,
 }
 
 #[derive(Parser)]
@@ -36,6 +40,9 @@ struct Options {
     service: Service,
     /// The address of the server
     address: String,
+    /// The address of the server behind the proxy
+    #[arg(required_if_eq("service", "proxy"))]
+    upstream: Option<String>,
     #[arg(long, env = "WORKERS", default_value_t = 2)]
     workers: usize,
     /// How many operations run at a time
@@ -59,6 +66,12 @@ fn main() -> Result<()> {
         Service::Scylla => runtime.block_on(scylla(&options)),
         Service::Redis => runtime.block_on(redis(&options)),
         Service::Server => server::run(&options.address),
+        Service::Proxy => {
+            let upstream = options.upstream.clone().unwrap_or_default();
+            let run = proxy::run(options.address.clone(), upstream, options.timeout());
+            // The task that accepts runs on a worker, as the tasks of the connections do.
+            runtime.block_on(runtime.spawn(run))?
+        }
     }
 }
 

@@ -121,11 +121,9 @@ fn main() -> anyhow::Result<()> {
         Some(turns) => turns.clone(),
         None => jobs::all(round),
     });
-    let is_wanted = |job: &Job| {
-        args.peer.is_empty()
-            || job.peer == BARE
-            || args.peer.iter().any(|peer| peer.name() == job.peer)
-    };
+    let mut peers: Vec<_> = args.peer.iter().map(|peer| peer.name()).collect();
+    peers.push(BARE);
+    let is_wanted = |job: &Job| args.peer.is_empty() || peers.contains(&&*job.peer);
     rounds.iter_mut().for_each(|jobs| jobs.retain(is_wanted));
     ensure!(
         rounds.iter().all(|jobs| !jobs.is_empty()),

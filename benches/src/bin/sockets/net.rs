@@ -66,16 +66,13 @@ where
     let address = listener.local_addr()?;
     runtime.spawn(async move {
         loop {
-            match listener.accept().await {
-                Ok((socket, _)) => {
-                    let _ = socket.set_nodelay(true);
-                    tokio::spawn(serve(socket));
-                }
-                Err(error) => {
-                    eprintln!("Error: cannot accept: {error:#}");
-                    process::exit(1);
-                }
-            }
+            let accepted = listener.accept().await;
+            let (socket, _) = accepted.unwrap_or_else(|error| {
+                eprintln!("Error: cannot accept: {error:#}");
+                process::exit(1)
+            });
+            let _ = socket.set_nodelay(true);
+            tokio::spawn(serve(socket));
         }
     });
     Ok(address)

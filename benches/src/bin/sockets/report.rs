@@ -1,10 +1,8 @@
 //! Measures the timers in rounds, compares them, and prints the results.
 
-use std::{fs, iter, path::PathBuf};
+use std::iter;
 
-use anyhow::Context as _;
 use indicatif::ProgressIterator as _;
-use serde::Serialize;
 use tokio_wheel_benches::{
     machine,
     peer::BUILD_ALTERNATIVE,
@@ -18,13 +16,9 @@ pub(crate) struct Common {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Write the figures of all runs into this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 }
 
 /// The runs of all timers under one load. All runs have the same figures.
-#[derive(Serialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) runs: Vec<(Timer, Vec<Figure>)>,
@@ -34,7 +28,7 @@ pub(crate) struct Table {
 pub(crate) type Figure = (&'static str, Compare, f64);
 
 /// How to compare a figure of two timers in the same round.
-#[derive(Clone, Copy, PartialEq, Serialize)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Compare {
     /// By the ratio of the other timer's figure to tokio-wheel's.
     Times,
@@ -115,35 +109,24 @@ impl Common {
     ) -> anyhow::Result<()> {
         machine::warn();
         println!("Machine: {}.", machine::name());
-        (0..self.rounds)
-            .progress()
-            .try_for_each(|number| round(&in_round(Timer::all().into(), number)))?;
-        Ok(())
+        let mut rounds = (0..self.rounds).progress();
+        rounds.try_for_each(|number| round(&in_round(Timer::all().into(), number)))
     }
+}
 
-    pub(crate) fn finish<'a>(
-        &self,
-        tables: impl IntoIterator<Item = &'a Table>,
-    ) -> anyhow::Result<()> {
-        let tables: Vec<_> = tables.into_iter().collect();
-        let short = |timer: Timer| format!("{timer:?}").to_lowercase();
-        let alone = Timer::all().iter().map(|timer| timer.name().to_owned());
-        let compared = pairs().map(|(one, other)| format!("{}, {}", short(one), short(other)));
-        let head = iter::once(String::new()).chain(alone).chain(compared);
-        let mut rows = vec![head.collect()];
-        for table in &tables {
-            rows.push(vec![table.caption.clone()]);
-            rows.extend(table.rows());
-        }
-        print_table(&rows);
-        println!("\n{NOTE}");
-        if !Timer::all().contains(&Timer::Alternative) {
-            println!("{BUILD_ALTERNATIVE}");
-        }
-        if let Some(file) = &self.json {
-            fs::write(file, serde_json::to_vec(&tables)?)
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
-        Ok(())
+pub(crate) fn print<'a>(tables: impl IntoIterator<Item = &'a Table>) {
+    let short = |timer: Timer| format!("{timer:?}").to_lowercase();
+    let alone = Timer::all().iter().map(|timer| timer.name().to_owned());
+    let compared = pairs().map(|(one, other)| format!("{}, {}", short(one), short(other)));
+    let head = iter::once(String::new()).chain(alone).chain(compared);
+    let mut rows = vec![head.collect()];
+    for table in tables {
+        rows.push(vec![table.caption.clone()]);
+        rows.extend(table.rows());
+    }
+    print_table(&rows);
+    println!("\n{NOTE}");
+    if !Timer::all().contains(&Timer::Alternative) {
+        println!("{BUILD_ALTERNATIVE}");
     }
 }

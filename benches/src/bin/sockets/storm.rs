@@ -175,8 +175,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         HumanCount(RATE),
         args.report.rounds,
     );
-    args.report
-        .finish(storms.iter().map(|(_, _, table, _)| table))?;
+    report::print(storms.iter().map(|(_, _, table, _)| table));
     for (name, storm, table, all) in &storms {
         let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
