@@ -1,15 +1,8 @@
 //! Counts the instructions of the hot paths with callgrind, and compares the counts with the
-//! recorded counts.
+//! recorded counts. `.ci/instructions` runs it.
 //!
-//! ```text
-//! .ci/instructions
-//! .ci/instructions record
-//! ```
-//!
-//! On a shared machine, times differ from run to run by a tenth or more, but instruction counts
-//! only by a thousandth. The program runs each operation in a short run and a long run. It divides
-//! the difference of the instructions by the difference of the operations. So the start of a
-//! program does not count.
+//! The program runs each operation in a short run and a long run. It divides the difference of the
+//! instructions by the difference of the operations. So the start of a program does not count.
 
 use std::{
     collections::BTreeMap,
@@ -44,13 +37,20 @@ const FAR: Duration = Duration::from_secs(3_600);
 
 #[derive(Parser)]
 enum Task {
-    /// Counts, and fails if a count differs from the recorded count by more than 5%.
-    Check { file: PathBuf, built_by: String },
-    /// Counts, and records the counts in the file.
-    Record { file: PathBuf, built_by: String },
+    Check {
+        file: PathBuf,
+        built_by: String,
+    },
+    Record {
+        file: PathBuf,
+        built_by: String,
+    },
     /// Runs an operation `count` times, for the tool that counts.
     #[command(hide = true)]
-    Run { operation: String, count: u64 },
+    Run {
+        operation: String,
+        count: u64,
+    },
 }
 
 /// The recorded counts, and the compiler and the tokio that they hold for. Another compiler or

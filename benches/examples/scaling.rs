@@ -1,19 +1,13 @@
-//! Measures the figures of `docs/scaling.md` that `compare` does not measure.
+//! Measures the figures of `docs/scaling.md` that `compare` does not measure:
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|model
-//! cargo build --release -p tokio-wheel-benches --example scaling
-//! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
-//!
-//! The last command counts the locked instructions of an operation.
 
 use std::{
-    future::Future,
     path::{Path, PathBuf},
     pin::Pin,
     sync::{Barrier, Mutex, mpsc},
-    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -189,7 +183,6 @@ fn moved<P: Peer>() {
 
 type Pile = Vec<Block>;
 
-/// The number of piles in a sample, and the number of sleeps in a pile.
 const PILES: u64 = 50;
 const PILE: u64 = 64 * BLOCK;
 
@@ -208,8 +201,7 @@ fn build(runtime: &Runtime, builder: Builder) -> Timer {
 }
 
 fn poll_and_drop(mut sleep: Sleep) {
-    let mut cx = Context::from_waker(Waker::noop());
-    assert!(Pin::new(&mut sleep).poll(&mut cx).is_pending());
+    assert!(is_pending(Pin::new(&mut sleep)));
 }
 
 fn time(iters: u64, mut operation: impl FnMut()) -> Duration {

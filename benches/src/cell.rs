@@ -16,7 +16,6 @@ use crate::{
 /// How long a sample of an operation should last.
 pub const LASTING: Duration = Duration::from_millis(50);
 
-/// The number of operations that a worker runs before its measurement.
 const WARM_UP: u64 = 16;
 
 /// The limit of pending entries in workloads with such a limit, which no workload reaches.
@@ -26,13 +25,9 @@ const LIMIT: usize = 1_000_000;
 /// lab is armed.
 type Variant = (String, usize, usize, bool);
 
-/// Returns the ways to run a workload without a pending sleep:
-///
-/// * `solo` has one worker, which never parks while it measures. `tokio::time` is unarmed: each
-///   registration writes to an eventfd.
-/// * In `x1`, a second worker parks on tokio's driver. It soon parks with an alarm set for one of
-///   the measured sleeps. From then on `tokio::time` is armed.
-/// * In `x2`, both workers measure and neither parks. `tokio::time` is unarmed.
+/// Returns the ways to run a workload without a pending sleep. In `solo` and `x2`, all workers
+/// measure and none parks, so `tokio::time` is unarmed: each registration writes to an eventfd. In
+/// `x1`, a second worker soon parks with an alarm set for one of the measured sleeps.
 fn unarmed() -> Vec<Variant> {
     let x1 = ("x1".to_owned(), 1, 2, false);
     vec![variant(1, false), x1, variant(2, false)]
@@ -42,9 +37,8 @@ fn variant(workers: usize, armed: bool) -> Variant {
     (name(workers, armed), workers, workers, armed)
 }
 
-/// Adds the same workers beside a pending sleep that expires before the measured sleeps.
-/// `tokio::time` is armed: its alarm is set for the pending sleep, and no registration writes to
-/// the eventfd. A server is normally in this state. Also adds more workers.
+/// Adds the same workers, and more, beside a pending sleep that expires before the measured sleeps.
+/// `tokio::time` is armed: its alarm is set for that sleep. A server is normally in this state.
 fn and_armed(more: &BTreeSet<usize>) -> Vec<Variant> {
     let armed = [1, 2].iter().chain(more);
     let armed = armed.map(|&workers| variant(workers, true));
@@ -79,11 +73,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns the cell of this name.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is none.
+    /// Returns the cell of this name, or panics.
     pub fn find(workload: &str, variant: &str, peer: &str) -> Self {
         let name = (workload, variant, peer);
         let mut cells = cells().into_iter();
@@ -123,9 +113,8 @@ pub fn nanos(lasting: Duration, run: impl Fn(u64) -> Duration) -> f64 {
     }
 }
 
-/// Returns a runtime on which the workload has already run. As on a server, no worker meets its
-/// first timer during the measurement. Each worker already knows its runtime's timer, which it
-/// learns from a sleep that waits.
+/// Returns a runtime on which the workload has already run. As on a server, each worker already
+/// knows its runtime's timer, which it learns from a sleep that waits.
 pub fn warm_lab<P: Peer, Fut>(workers: usize, armed: bool, work: impl Fn(u64) -> Fut) -> Lab
 where
     Fut: Future<Output = Duration> + Send + 'static,
@@ -318,17 +307,5 @@ impl Cells {
             iters: None,
             run: Box::new(run),
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::worker_counts;
-
-    #[test]
-    fn the_last_count_has_all_cores() {
-        assert!(worker_counts(1).into_iter().eq([1]));
-        assert!(worker_counts(8).into_iter().eq([1, 2, 4, 8]));
-        assert!(worker_counts(24).into_iter().eq([1, 2, 4, 8, 16, 24]));
     }
 }

@@ -19,7 +19,6 @@ use crate::{
     peer::Bare,
 };
 
-/// Measures the parts in a worker's task, and adds them up.
 pub fn measure() -> Vec<Figure> {
     let lab = Lab::quiet::<Bare>(1);
     let parts = [0, 1, 2].map(|part| {

@@ -26,9 +26,8 @@ const SOON: Duration = Duration::from_secs(10);
 
 type PendingSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The runtime of a peer. Each peer has a runtime of its own. On a shared runtime, the alarm of one
-/// timer would spare another timer the wake-up of a parked worker. That wake-up is most of the cost
-/// of a registration in tokio.
+/// The runtime of a peer. On a runtime of several peers, the alarm of one timer would spare another
+/// timer the wake-up of a parked worker, which is most of the cost of a registration in tokio.
 pub struct Lab {
     // Dropped first, while its timer still exists.
     crowd: Vec<PendingSleep>,
@@ -36,7 +35,6 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Creates a runtime of `workers` workers, without a pending sleep.
     pub fn quiet<P: Peer>(workers: usize) -> Self {
         Self {
             crowd: Vec::new(),
@@ -59,10 +57,9 @@ impl Lab {
         self.crowd.extend(more.into_iter().flatten());
     }
 
-    /// Registers a sleep that expires before the measured sleeps. The connections of a busy server
-    /// have had timeouts for a while, so a server is in this state too. A timer with an alarm for
-    /// this sleep need not set an alarm for later sleeps. Returns when all workers have parked,
-    /// because a worker sets the alarm when it parks.
+    /// Registers a sleep that expires before the measured sleeps, as on a busy server, so that a timer
+    /// need not set an alarm for these. Returns when all workers have parked, because a worker sets
+    /// the alarm when it parks.
     pub fn arm<P: Peer>(&self) {
         spawn_polled(&self.runtime, 1, |_| P::sleep(SOON));
         let metrics = self.runtime.metrics();
@@ -196,9 +193,8 @@ where
     }
 }
 
-/// A gate that opens when a given number of tasks wait before it at the same time. Each task blocks
-/// a worker of its own. A plain barrier could block forever, because the missing task can be in the
-/// queue of a blocked worker.
+/// A gate that opens when so many tasks wait before it, each of which blocks a worker of its own. At
+/// a plain barrier, the missing task could be in the queue of a blocked worker.
 #[derive(Default)]
 struct Gate {
     waiting: AtomicUsize,
@@ -223,10 +219,8 @@ impl Gate {
     }
 }
 
-/// Returns the `i`th of `n` durations from two minutes to an hour. Their order is neither ascending
-/// nor descending. No duration ends while a measurement lasts, and none is less than the 30 s of
-/// the workloads. A shorter duration would spare `tokio::time`, and no other peer, a wake-up per
-/// registration.
+/// Returns the `i`th of `n` durations from two minutes to an hour, in a scattered order. None is less
+/// than the 30 s of the workloads, which would spare only `tokio::time` a wake-up per registration.
 pub fn far(i: u64, n: u64) -> Duration {
     let scattered = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % n;
     Duration::from_secs(120) + Duration::from_secs(3_480).mul_f64(scattered as f64 / n as f64)

@@ -4,14 +4,12 @@ use std::{ops::AddAssign, time::Instant};
 
 use hdrhistogram::Histogram;
 
-/// Returns how many nanoseconds have passed since the deadline. The value is negative before the
-/// deadline.
+/// Returns how many nanoseconds have passed since the deadline.
 pub fn late_by(deadline: Instant) -> i64 {
     nanos_late(deadline, Instant::now())
 }
 
-/// Returns how many nanoseconds after the deadline a sleep woke. The value is negative if the sleep
-/// woke before the deadline.
+/// Returns how many nanoseconds after the deadline a sleep woke. An early sleep has a negative value.
 pub fn nanos_late(deadline: Instant, woken: Instant) -> i64 {
     let late = woken.saturating_duration_since(deadline).as_nanos() as i64;
     late - deadline.saturating_duration_since(woken).as_nanos() as i64

@@ -1,15 +1,5 @@
 //! Measures tokio-wheel beside its peers. Every workload is written once, generic over the peer.
-//!
-//! ```text
-//! cargo run --release -p tokio-wheel-benches --bin compare
-//! cargo run --release -p tokio-wheel-benches --bin compare -- --all --requirements
-//! cargo run --release -p tokio-wheel-benches --bin compare -- ops|fire|storm|lateness|saturated|memory|scheduled|wakeup|cores
-//! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|calm
-//! ```
-//!
-//! `benches/figures.sh` runs everything that the pages show.
-//!
-//! Use a quiet machine, and compare only figures of one run, because absolute times drift.
+//! `docs/figures.md` lists the commands.
 
 /// A figure: its name, its value and its unit.
 pub type Figure = (&'static str, f64, &'static str);

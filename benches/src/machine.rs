@@ -1,10 +1,10 @@
 //! Describes the machine.
 
-use std::{fs, thread};
+use std::fs;
 
 use procfs::{CpuInfo, Current as _, LoadAverage};
 
-use crate::process::NO_PROC;
+use crate::{lab::cores, process::NO_PROC};
 
 /// The load of other programs from which on the figures suffer.
 const BUSY: f32 = 0.2;
@@ -31,7 +31,7 @@ pub fn name() -> String {
         model.unwrap_or("unknown processor"),
         kernel.trim(),
         tokio(),
-        cores(),
+        cores().len(),
     )
 }
 
@@ -40,8 +40,4 @@ fn tokio() -> &'static str {
     let package = lock.split_once("name = \"tokio\"\nversion = \"");
     let version = package.and_then(|(_, rest)| rest.split_once('"'));
     version.expect("tokio is a dependency").0
-}
-
-pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }

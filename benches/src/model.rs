@@ -2,16 +2,9 @@
 //!
 //! A line that another core has written takes the transfer time between the two cores, which others
 //! have published ([`Processor`]). A lock, and a counter that all workers share, serve one worker at
-//! a time, so workers queue for them ([`Operation::cost`]). No constant was fitted to a measurement
-//! on several cores. These are the assumptions:
-//!
-//! * Each worker repeats the same cycle: work of its own, then one operation.
-//! * Every worker is equally likely to have used a shared line last. In fact a core uses a line
-//!   several times before it loses it, so a lock that is mostly free is faster than here.
-//! * Under a lock, only the transfers that wait for one another count.
-//! * A waiting worker spins. In fact it soon sleeps, and waking it takes microseconds, so a lock
-//!   that is in use nearly all the time is slower than here.
-//! * Service times are exponential, as in each exact mean value analysis.
+//! a time, so workers queue for them ([`Operation::cost`]). `docs/scaling.md` lists the assumptions.
+//! Two more: under a lock, only the transfers that wait for one another count, and service times are
+//! exponential, as in each exact mean value analysis.
 
 use std::{
     sync::{
@@ -43,7 +36,6 @@ pub struct Operation {
 }
 
 /// What `benches/locked.sh` counts, with the lines under the lock from the source of tokio 1.54.
-///
 /// Registering transfers the lock, the slot, and the entry that is first in the slot, one after the
 /// other. Deregistering transfers the lock, and then the slot and the neighbors at the same time.
 pub const OPERATIONS: [Operation; 7] = [

@@ -80,7 +80,6 @@ peers! {
     /// The crate of this workspace on a timerfd.
     TokioWheelHigh, "tokio_wheel_high", tokio_wheel::error::Elapsed, tokio_wheel::timeout,
         tokio_wheel::sleep, drop(Timer::builder().high_resolution().install().expect("no timer"));
-    /// `tokio::time`, which tokio-wheel replaces.
     Tokio, "tokio", tokio::time::error::Elapsed, tokio::time::timeout, tokio::time::sleep;
     /// `tokio-hrtime`: a timerfd for each sleep.
     TokioHrtime, "tokio_hrtime", tokio_hrtime::error::Elapsed, tokio_hrtime::timeout,
@@ -102,7 +101,6 @@ peers! {
         |duration| async_io::Timer::after(duration).map(|_: Instant| ());
 }
 
-/// Implements `Resets`: the type of a sleep, its constructor, and its reset.
 macro_rules! resets {
     ($($Peer:ident, $Sleep:ty, $new:expr, $reset:expr;)+) => {
         $(impl Resets for $Peer {
@@ -167,8 +165,8 @@ macro_rules! with_peer {
 }
 
 impl PeerKind {
-    /// The timers that can do everything in each build. Most others take part in `lateness` only,
-    /// because no process may open 200,000 descriptors or threads.
+    /// The timers that can do everything in each build. No process may open 200,000 descriptors or
+    /// threads, so most others take part in `lateness` only.
     pub const ALL: [Self; 5] = [
         Self::TokioWheel,
         Self::Tokio,
@@ -177,7 +175,6 @@ impl PeerKind {
         Self::AsyncIo,
     ];
 
-    /// Returns the peer's [`NAME`](Peer::NAME), which is also its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Thread => "thread",
@@ -191,9 +188,8 @@ pub const BUILD_ALTERNATIVE: &str = "\
     tokio's alternative timer takes part if it was built before, because it needs tokio_unstable:\n\
     RUSTFLAGS=\"--cfg tokio_unstable\" cargo build --release -p tokio-wheel-benches --target-dir target/alt";
 
-/// Returns the build of this program that has [`TokioAlt`], if it exists. The default build cannot
-/// have it. The other build has the same profile, because a debug build says nothing beside a
-/// release build.
+/// Returns the build of this program that has [`TokioAlt`], if it exists. It has the same profile,
+/// because a debug build says nothing beside a release build.
 pub fn alternative() -> Option<PathBuf> {
     let this = env::current_exe().ok()?;
     if cfg!(tokio_unstable) {

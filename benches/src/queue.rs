@@ -98,7 +98,6 @@ impl Queue for nexus_timer::Wheel<u32> {
     }
 }
 
-/// A map sorted by deadline, and by a number that distinguishes equal deadlines.
 pub struct SortedMap {
     values: BTreeMap<(Instant, u64), u32>,
     next: u64,
@@ -196,7 +195,6 @@ impl<Q: Queue> Crowded<Q> {
     }
 }
 
-/// Returns how long it takes to remove `crowd` elements that have just expired.
 pub fn drain<Q: Queue>(crowd: usize) -> Duration {
     let runtime = runtime();
     let _entered = runtime.enter();

@@ -1,9 +1,8 @@
 //! `saturated` measures how late timers fire on a runtime whose workers always have another task to
 //! run.
 //!
-//! A task of the load wakes itself in each poll, so it goes back to its worker's queue at once. It
-//! does not call `tokio::task::yield_now`, because tokio defers that waker until the worker has
-//! polled the drivers, and so with them its timers. That would hide the lateness on a busy server.
+//! A task of the load wakes itself in each poll. It does not call `tokio::task::yield_now`, because
+//! tokio defers that waker until the worker has polled the drivers, and so with them its timers.
 
 use std::{
     future::{pending, poll_fn},
@@ -68,7 +67,6 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 const LAST: Duration = Duration::from_secs(1);
 
-/// What runs beside the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scene {
@@ -170,7 +168,6 @@ fn crowd<P: Peer>(load: Load) -> ((Late, Late), Option<Late>) {
 /// never reports.
 #[derive(Default)]
 struct Sleeps {
-    /// The deadline of the pending sleep.
     deadline: Option<Instant>,
     woken: Vec<(Instant, Instant)>,
 }
@@ -197,7 +194,6 @@ fn evaluate(observed: &[Observed], end: Instant) -> (Late, Late) {
     (late.into_iter().collect(), last.into_iter().collect())
 }
 
-/// A runtime, its pending timers, and the load after its start.
 struct Stage {
     /// Never dropped, because very many tasks take long to drop. The process ends first.
     runtime: &'static Runtime,

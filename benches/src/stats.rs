@@ -15,9 +15,9 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Computes the median and the interval of the sign test. The interval reaches from the `k`th
-    /// lowest to the `k`th highest value. `k` is the highest number for which fewer than `k` values
-    /// are below the true median in at most one of forty cases. Returns `None` without a value.
+    /// Computes the median and the interval of the sign test, from the `k`th lowest to the `k`th
+    /// highest value. `k` is the highest number for which fewer than `k` values are below the true
+    /// median in at most one of forty cases.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<_> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -55,8 +55,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Returns the members of a turn in the order of a round, after `before` rounds with such a turn.
-/// The first round keeps the given order. Over the rounds, each member follows each other member
-/// equally often.
+/// Over the rounds, each member follows each other member equally often.
 pub fn in_round<T>(mut turn: Vec<T>, before: u32) -> Vec<T> {
     let first = (before / 2) as usize % turn.len().max(1);
     turn.rotate_left(first);

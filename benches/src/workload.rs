@@ -35,7 +35,6 @@ pub async fn churn<P: Peer>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Awaits a timeout around a future that is pending once.
 pub async fn io<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
@@ -46,11 +45,8 @@ pub async fn io<P: Peer>(iters: u64) -> Duration {
 
 #[derive(Clone, Copy)]
 pub enum Pattern {
-    /// A timeout of 30 s around a timeout of 5 s.
     Nested,
-    /// Timeouts of 5, 60 and 30 s, one after the other.
     Sequence,
-    /// A timeout of 30 s, in a task of its own.
     Tasks,
 }
 
@@ -93,7 +89,6 @@ async fn twice(future: impl Future) {
     assert_eq!(polls.await, (true, true));
 }
 
-/// Awaits a timeout around a future that is ready at once.
 pub async fn ready_at_once<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {

@@ -45,7 +45,6 @@ fn storms_close_the_silent_and_serve_the_active() {
     }
 }
 
-/// Each request of the calm comparison gets its reply.
 #[test]
 fn the_calm_comparison_runs() {
     let printed = run(&["calm", "--connections=300", "--capacity=1000"]);

@@ -32,7 +32,6 @@ const ACTORS: usize = 10;
 
 const MAX_PENDING: usize = 1_000;
 
-/// The number of tasks that are always ready, and how long each poll of them takes.
 const SATURATION: (usize, Duration) = (30, Duration::from_micros(100));
 
 pub struct Steady {
@@ -183,7 +182,6 @@ impl Steady {
         }
     }
 
-    /// Checks that the default timer has no other entries than the far sleeps.
     fn check_far(&self) {
         let pending = Timer::current().metrics().pending();
         if pending != self.far.len() as u64 {

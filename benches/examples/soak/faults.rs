@@ -18,7 +18,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// The payload of a waker that panics on purpose.
 pub struct Deliberate;
 
 /// The beginning of the panic message of a future whose timer has shut down.

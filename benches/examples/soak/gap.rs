@@ -1,11 +1,9 @@
 //! Runs a storm of timers beside a task that is always ready, on a runtime with one worker.
 //!
 //! A turn of the driver that does not end, or a lock that is held for too long, keeps the task
-//! waiting. So its longest wait has a bound. The wait is counted in CPU time of the worker, because
-//! the soak keeps all cores busy with other threads.
-//!
-//! The CPU time of a thread includes interrupts. On a virtual machine, it also includes time that
-//! the host took. So a single storm may exceed the bound. It is a fault if half of the storms do.
+//! waiting. The wait is counted in CPU time of the worker, because the soak keeps all cores busy.
+//! This time includes interrupts, and on a virtual machine what the host took. So it is a fault only
+//! if half of the storms exceed the bound.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,7 +13,6 @@ use tokio_wheel_benches::process::thread_cpu_time;
 
 use crate::{faults, target::Epoch};
 
-/// The number of sleeps in a storm. Each of them has a task of its own.
 const SIZE: usize = 50_000;
 
 /// The time from the start of the storm until all its sleeps expire. All sleeps cascade before they

@@ -37,7 +37,6 @@ impl Floor {
         }
     }
 
-    /// Waits until the threads of an epoch have ended, and checks the heap.
     pub fn check(&mut self) {
         if !faults::eventually(|| threads() <= self.threads) {
             let (now, before) = (threads(), self.threads);

@@ -31,7 +31,6 @@ use crate::{
 
 pub static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// Runs operations until `stop` returns true or the target ends.
 pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
     let mut rng = Rng::with_seed(seed);
     let load = async {

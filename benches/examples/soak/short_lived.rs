@@ -90,7 +90,6 @@ fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
     }
 }
 
-/// Makes sleeps. Most of them are still pending when the runtime ends.
 async fn wait(target: Arc<Target>, count: usize, millis: u64) {
     let mut rng = Rng::with_seed(millis);
     let far = |_| target.sleep(Duration::from_millis(rng.u64(millis..1_000 * millis)));

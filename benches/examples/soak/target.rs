@@ -73,7 +73,6 @@ impl Epoch {
         drop(rest);
     }
 
-    /// Describes the targets that tasks or sleeps still hold.
     pub fn left(&self) -> Vec<String> {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let left = targets.iter().filter_map(Weak::upgrade);
@@ -81,7 +80,6 @@ impl Epoch {
             .collect()
     }
 
-    /// Sends a sleep, and returns a sleep that another task has sent.
     pub fn exchange(&self, mine: Migration, rng: &mut Rng) -> Option<Migration> {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         let place = sent.get_mut(rng.usize(..Self::SENT))?;
@@ -202,7 +200,6 @@ impl Line {
         self.deadline = deadline;
     }
 
-    /// Checks that the timer, which has fired now, is not early.
     pub fn fired(self) {
         let now = Instant::now();
         if now < self.deadline {

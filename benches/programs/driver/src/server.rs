@@ -142,7 +142,6 @@ fn metadata<'a>(body: &mut Vec<u8>, statement: &'a str) -> Result<Vec<(&'a str, 
     Ok(types)
 }
 
-/// Appends the table and its columns.
 fn columns(body: &mut Vec<u8>, columns: &[(&str, &[u8])]) {
     string(body, "keyspace");
     string(body, "table");

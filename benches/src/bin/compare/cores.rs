@@ -4,7 +4,7 @@
 use tokio_wheel_benches::{
     cell::{name, worker_counts},
     model::{OPERATIONS, Processor},
-    stats::{median, number, print_table},
+    stats::{Estimate, number, print_table, range},
 };
 
 use crate::{
@@ -17,13 +17,9 @@ pub(crate) fn print(measured: &Measured) {
     let figure = |row: &str, peer| Some(measured.find(row, peer)?.median());
     let transfers = (1..measured.cores).map_while(|core| figure(&transfer(core), BARE));
     let transfers: Vec<_> = transfers.collect();
-    if !transfers.is_empty() {
-        println!(
-            "A line moves from the first core to another in {} to {} ns, median {}.",
-            number(transfers.iter().copied().fold(f64::INFINITY, f64::min)),
-            number(transfers.iter().copied().fold(0.0, f64::max)),
-            number(median(transfers.iter().copied()))
-        );
+    if let Some(estimate) = Estimate::of(transfers.iter().copied()) {
+        let ns = range(&estimate, " ns");
+        println!("A line moves from the first core to another in {ns}.");
     }
     let processor = Processor::measured("this machine", transfers);
     let counts = worker_counts(measured.cores);

@@ -58,7 +58,6 @@ impl Job {
         Self { peer, task }
     }
 
-    /// Runs the job in a process of its own, and waits for that process.
     pub(crate) fn run_apart(&self) -> anyhow::Result<Figures> {
         let job = serde_json::to_string(self)?;
         let output = Command::new(program_for(&self.peer)?)

@@ -85,10 +85,7 @@ enum Command {
     },
     /// Runs one job in this process.
     #[command(hide = true)]
-    One {
-        /// The job as JSON.
-        job: String,
-    },
+    One { job: String },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -163,7 +160,6 @@ fn run(rounds: &[Vec<Job>], output: &Program) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Prints the figures, draws the plots if a folder is given, and fails if a job has failed.
 fn print(args: &Program, measured: &Measured) -> anyhow::Result<()> {
     match args.command {
         Some(Command::Cores) => cores::print(measured),

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use indicatif::HumanDuration;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
+    lab::cores,
     machine,
     peer::{BUILD_ALTERNATIVE, Bare, Peer, Tokio, TokioAlt, TokioWheel},
     stats::{Estimate, median, print_table, range},
@@ -38,7 +39,6 @@ pub(crate) struct Series {
     #[serde(flatten)]
     pub(crate) row: Row,
     pub(crate) peer: String,
-    /// Pairs of a round and a value.
     samples: Vec<(u32, f64)>,
 }
 
@@ -117,7 +117,7 @@ impl Measured {
     pub(crate) fn new(rounds: u32) -> Self {
         Self {
             machine: machine::name(),
-            cores: machine::cores(),
+            cores: cores().len(),
             rounds,
             seconds: 0.0,
             series: Vec::new(),

@@ -1,30 +1,21 @@
 //! `calm` measures what the limits of a hyper server cost while none of them expires.
 //!
 //! In each round, every timer has a fresh server with connections of its own, and the servers take
-//! short turns. So a change of the machine that lasts longer than a turn affects all timers, and the
-//! layout of memory differs from round to round.
+//! short turns. So a change of the machine that lasts longer than a turn affects all timers.
 //!
 //! In the first turns, 256 connections make one request after the other. In the other turns, the
 //! requests come at a fixed rate, whether the server answers or not. The rest of the connections
 //! are silent. They belong to a process of their own, because no process may open so many files.
 //!
-//! The limits of a connection are set as users of each timer would set them:
-//!
-//! | limit   | tokio-wheel        | `tokio::time`, of either kind |
-//! |---------|--------------------|-------------------------------|
-//! | head    | `WheelTimer`       | hyper-util's `TokioTimer`     |
-//! | request | `timeout`          | `timeout`                     |
-//! | idle    | `io::TimeoutStream`, any byte counts | [`Idle`], any byte counts    |
-//!
-//! [`Idle`] is the simplest code that keeps an idle limit on `tokio::time`. With it, the figures
-//! compare tokio-wheel with the timer rather than with another crate.
+//! The limits of a connection are set as users of each timer would set them: for the head by
+//! `WheelTimer` or hyper-util's `TokioTimer`, for a request by `timeout`, and for idle time by
+//! `io::TimeoutStream` or [`Idle`], which is the simplest code that keeps it on `tokio::time`.
 
 use std::{
     future::Future,
     io,
     net::SocketAddr,
     pin::Pin,
-    str,
     task::{Context, Poll},
     thread,
     time::{Duration, Instant},
@@ -88,21 +79,14 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub(crate) struct Args {
     #[command(flatten)]
     report: report::Common,
-    /// How many connections to open in all. All except 256 are silent.
-    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    connections: u64,
     /// The capacity in requests per second, instead of the measured capacity.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     capacity: Option<u32>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = args.connections;
-    net::afford(connections)?;
-    ensure!(
-        connections > BUSY,
-        "--connections is {connections}, but must be more than the number of busy connections, {BUSY}",
-    );
+    let connections = args.report.connections;
+    net::afford(connections, BUSY)?;
     let capacity = match args.capacity {
         Some(capacity) => capacity.into(),
         None => Cell::start(Timer::None, connections)?.busy.capacity()?,

@@ -1,12 +1,9 @@
 //! The clients of a server, all in one thread.
 //!
-//! In an open loop, they send on a fixed schedule, whether the server answers or not. The time of
-//! an answer counts from the scheduled time of its request. So a server that stalls for 100 ms at
-//! 10,000 requests a second makes a thousand requests late, and not only one. In a closed loop,
-//! each connection sends its next request when it has received an answer.
-//!
-//! The thread sleeps between requests. rustix waits with nanosecond precision because its feature
-//! `linux_5_11` is on. Without that feature, each wait takes whole milliseconds.
+//! In an open loop, they send on a fixed schedule, and the time of an answer counts from the
+//! scheduled time of its request. So a server that stalls for 100 ms at 10,000 requests a second
+//! makes a thousand requests late, and not only one. In a closed loop, each connection sends its
+//! next request when it has received an answer.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -25,7 +22,6 @@ use rustix::{
 
 use crate::net::{self, Frame, LENGTH, MS};
 
-/// How long to wait for answers before giving up.
 const PATIENCE: u64 = 20_000 * MS;
 
 /// What clients and server send each other. All answers have the same length.
@@ -112,7 +108,6 @@ impl Clients {
         self.streams
     }
 
-    /// Waits until a load starts, sends it, and returns its requests.
     pub(crate) fn send(&mut self, load: &Load<'_>) -> anyhow::Result<Vec<Trip>> {
         let end = load.start + load.lasts;
         let patience = end + PATIENCE;

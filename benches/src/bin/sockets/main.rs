@@ -32,10 +32,7 @@ enum Args {
     Calm(calm::Args),
     /// Plays a role for the process that started this one.
     #[command(hide = true)]
-    Child {
-        /// The timer and the role as JSON.
-        role: String,
-    },
+    Child { role: String },
 }
 
 fn play(role: Role, timer: Timer) -> anyhow::Result<()> {

@@ -32,8 +32,12 @@ const RESERVE: u64 = 64;
 pub(crate) const MS: u64 = 1_000_000;
 
 /// Raises the limit on open files as far as the process may, and checks that it and its children
-/// may have so many connections.
-pub(crate) fn afford(connections: u64) -> anyhow::Result<()> {
+/// may have so many connections, of which some are active.
+pub(crate) fn afford(connections: u64, active: u64) -> anyhow::Result<()> {
+    ensure!(
+        connections > active,
+        "--connections is {connections}, but must be more than {active}"
+    );
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: maximum,

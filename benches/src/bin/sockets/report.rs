@@ -16,6 +16,9 @@ pub(crate) struct Common {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
+    /// How many connections to open in all.
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    pub(crate) connections: u64,
 }
 
 /// The runs of all timers under one load. All runs have the same figures.

@@ -2,19 +2,13 @@
 //! stay active. It shows how the storm delays these 500.
 //!
 //! The server has two workers of tokio, and echoes frames. Each connection has one limit, which each
-//! message resets. When the limit expires, the server closes the socket. The active clients send
-//! 10,000 frames a second in all, on a fixed schedule. The silent connections belong to no epoll
-//! instance, so the process of the clients takes no CPU time when the server closes them.
+//! message resets. When the limit expires, the server closes the socket. The active clients begin a
+//! second before the storm, and send 10,000 frames a second in all, on a fixed schedule. The silent
+//! connections belong to no epoll instance, so the process of the clients takes no CPU time when
+//! the server closes them.
 //!
-//! ```text
-//! T - lead    the silent clients send a frame each, which sets their limits; or the server starts its timers
-//! T - 1.0 s   the active clients begin
-//! T           the limits expire, at once or within a second; the window begins, 0.5 s or 1.2 s long
-//! ```
-//!
-//! Round trips count from their scheduled time. The window has the same length for all timers, so a
-//! long storm does not dilute a short one. The clients share the machine's cores with the server, so
-//! a round trip includes a wait for a core.
+//! The window has the same length for all timers, so a long storm does not dilute a short one. The
+//! clients share the cores with the server, so a round trip includes a wait for a core.
 
 use std::{
     fs,
@@ -29,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -76,9 +70,6 @@ const USUAL: Duration = Duration::from_secs(30);
 pub(crate) struct Args {
     #[command(flatten)]
     report: report::Common,
-    /// How many connections to open. All except the 500 active ones expire.
-    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    connections: u64,
     /// How many timers without a connection expire, in the scenes with such timers.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     timers: u64,
@@ -125,7 +116,6 @@ impl Storm {
     }
 }
 
-/// The round trips of one timer in one storm.
 struct Trips {
     timer: Timer,
     window: Late,
@@ -135,12 +125,8 @@ struct Trips {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = args.connections;
-    net::afford(connections)?;
-    ensure!(
-        connections > ACTIVE,
-        "--connections is {connections}, but must be more than the number of active connections, {ACTIVE}",
-    );
+    let connections = args.report.connections;
+    net::afford(connections, ACTIVE)?;
     let storm = |(name, closes, spread, window)| {
         let storm = Storm {
             count: match closes {

@@ -44,7 +44,6 @@ impl Timer {
     }
 }
 
-/// Evaluates an expression with a type alias bound to the peer of a [`Timer`].
 macro_rules! with_timer {
     ($timer:expr, $P:ident => $body:expr) => {
         $crate::timer::with_timer!(@arms $timer, $P, $body;
