@@ -61,8 +61,10 @@ struct Counts {
     instructions: BTreeMap<String, f64>,
 }
 
-/// The names of the operations, and functions that run them a given number of times.
-const OPERATIONS: [(&str, fn(u64)); 11] = [
+/// A name, and a function that runs the operation a given number of times.
+type Operation = (&'static str, fn(u64));
+
+const OPERATIONS: [Operation; 11] = [
     ("delay_queue_insert_expire", insert_expire),
     ("delay_queue_insert_remove", insert_remove),
     ("idle_touch", touch),
@@ -176,8 +178,7 @@ fn churn_on_a_thread(count: u64) {
     });
 }
 
-/// Registers sleeps with one deadline, and blocks the thread until the deadline has passed. Then
-/// the driver fires the sleeps in its batches.
+/// Registers sleeps with one deadline, and blocks the thread until the driver can fire all of them.
 fn fire(count: u64) {
     /// So long that all entries are on the lowest level of the wheel, wherever the count begins.
     const TICK: Duration = Duration::from_millis(500);

@@ -27,16 +27,14 @@ use tokio_wheel_benches::{
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How often each figure is measured. The program prints the lowest value, because other work on
-/// the machine only adds time.
+/// How often each figure is measured. The lowest counts, because other work only adds time.
 const ROUNDS: usize = 31;
 
 #[derive(clap::Parser)]
 enum Experiment {
     /// Churn on threads that share a shard, a limit or a runtime's handle.
     Shared,
-    /// Sleeps that are registered on one worker, then polled again and dropped on this worker or
-    /// another.
+    /// Sleeps that are registered on one worker, then polled and dropped on this worker or another.
     Moved,
     /// The cost of operations on up to 128 cores, which a model predicts.
     Model {
@@ -132,8 +130,8 @@ fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
     mean(&times, iters)
 }
 
-/// A worker registers piles of sleeps. This worker or the other one polls them again and drops
-/// them. The second worker either waits in the meantime or works on piles of its own.
+/// A worker registers piles of sleeps. This worker or the other one polls them again and drops them.
+/// The second worker either waits in the meantime or works on piles of its own.
 fn moved<P: Peer>() {
     for (name, moves, busy) in [
         ("stay, other worker idle", false, false),
@@ -260,8 +258,7 @@ fn print_model(processor: &Processor) {
     print_table(&rows);
 }
 
-/// Returns the share of a worker's time that an operation takes, if the worker does other work for
-/// `work` ns between two operations.
+/// Returns the share of a worker's time that operations take, with `work` ns between two of them.
 fn share(one: &Operation, work: f64, workers: usize, processor: &Processor) -> f64 {
     let cost = one.cost(one.alone, work, workers, processor);
     cost / (cost + work)

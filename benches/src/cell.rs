@@ -196,10 +196,8 @@ impl Cells {
     }
 
     fn rpc<P: Peer>(&mut self) {
-        for (variant, threads, workers, armed) in and_armed(&BTreeSet::new()) {
-            if threads < workers {
-                continue;
-            }
+        let variants = and_armed(&BTreeSet::new()).into_iter();
+        for (variant, _, workers, armed) in variants.filter(|variant| variant.1 == variant.2) {
             self.push("rpc", variant, P::NAME, move |iters| {
                 let lab = Lab::quiet::<P>(workers);
                 if armed {
@@ -280,7 +278,7 @@ impl Cells {
         }
     }
 
-    /// Adds a cell whose first run prepares a state, which takes long. All runs use that state.
+    /// Adds a cell whose first run prepares a state for all runs, which takes long.
     fn prepared<S: 'static>(
         &mut self,
         (workload, variant, peer): (&'static str, &str, &'static str),

@@ -27,15 +27,12 @@ const SLEEPS: u64 = 200_000;
 
 /// When the sleeps expire, and what runs beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Scene {
-    /// The sleeps expire over a second and nothing else runs. The CPU time is used by the timer and
-    /// its tasks.
+    /// The sleeps expire over a second and nothing else runs.
     Spread,
-    /// The sleeps expire over a second. Beside them a task yields in a loop and notes its longest
-    /// wait.
+    /// The sleeps expire over a second, beside a task that yields in a loop.
     SpreadBusy,
-    /// The sleeps expire all at once, beside a task that yields in a loop.
+    /// The sleeps expire all at once, beside such a task.
     Storm,
 }
 
@@ -59,8 +56,8 @@ struct Stage {
     done: AtomicBool,
 }
 
-/// Runs a scene once, on a runtime of its own. If a sleep was first polled after its deadline, the
-/// machine was too slow to register all sleeps in time, and the scene has no other figures.
+/// Runs a scene once. If a sleep was first polled after its deadline, the machine was too slow to
+/// register all sleeps in time, and the scene has no other figures.
 pub fn sample<P: Peer>(scene: Scene) -> Vec<Figure> {
     let runtime = runtime_for::<P>(WORKERS);
     let stage = Arc::new(Stage {

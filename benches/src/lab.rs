@@ -117,8 +117,7 @@ pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
     runtime
 }
 
-/// Creates a runtime for a peer whose workers the kernel places, as on a server with other
-/// processes.
+/// Creates a runtime whose workers the kernel places, as on a server with other processes.
 pub fn unbound_runtime_for<P: Peer>(workers: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).enable_all();
@@ -126,8 +125,7 @@ pub fn unbound_runtime_for<P: Peer>(workers: usize) -> Runtime {
     builder.build().expect("cannot start a runtime")
 }
 
-/// Chooses tokio's alternative timer for a multi-thread runtime if that is the peer. On a
-/// current-thread runtime, tokio ignores the choice.
+/// Chooses tokio's alternative timer if that is the peer. A current-thread runtime ignores it.
 fn choose_timer<P: Peer>(builder: &mut Builder) {
     if P::NAME == TokioAlt::NAME {
         #[cfg(tokio_unstable)]

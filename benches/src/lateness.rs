@@ -94,8 +94,7 @@ fn threads(scene: Scene) -> Vec<Figure> {
     })
 }
 
-/// Returns the durations of a chain. They are the same for every peer and differ from chain to
-/// chain.
+/// Returns the durations of a chain, which are the same for every peer.
 fn durations(chain: u64) -> impl Iterator<Item = Duration> + Send {
     let mut random = Rng::with_seed(chain);
     (0..LINKS).map(move |_| Duration::from_nanos(random.u64(1_000_000..=100_000_000)))

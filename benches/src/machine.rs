@@ -20,8 +20,7 @@ pub fn warn() {
     }
 }
 
-/// Returns the names of the processor and the kernel, the version of tokio, and the number of
-/// cores.
+/// Returns the processor, the kernel, the version of tokio, and the number of cores.
 pub fn name() -> String {
     let info = CpuInfo::current().ok();
     let model = info.as_ref().and_then(|info| info.model_name(0));

@@ -30,8 +30,7 @@ pub struct Operation {
     pub alone: f64,
     /// How often the operation changes the reference count of the runtime's handle.
     counts: f64,
-    /// For each time that the operation takes the one lock, the transfers that wait for one
-    /// another.
+    /// For each time that it takes the one lock, the transfers that wait for one another.
     locks: &'static [f64],
 }
 
@@ -48,8 +47,7 @@ pub const OPERATIONS: [Operation; 7] = [
     Operation::new(TokioAlt::NAME, "reset", 150.0, 2.0, &[]),
 ];
 
-/// The ns under the lock without a transfer: 90 of the 800 instructions of tokio's `churn`, with a
-/// locked instruction.
+/// The ns under the lock without a transfer: 90 of the 800 instructions of tokio's `churn`.
 const UNDER_LOCK: f64 = 15.0;
 
 /// The ns of a locked instruction without a transfer.
@@ -136,8 +134,7 @@ impl Processor {
         Self { name, transfers }
     }
 
-    /// Returns the mean ns until a worker has a line that any of so many workers has used last. A
-    /// worker that has used the line itself does not wait.
+    /// Returns the mean ns until a worker has a line that any of so many workers has used last.
     pub fn transfer(&self, workers: usize) -> f64 {
         let others = self.transfers.iter().take(workers - 1);
         others.sum::<f64>() / workers as f64

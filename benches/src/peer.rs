@@ -12,7 +12,6 @@ use std::{
 use anyhow::Context as _;
 use futures_lite::future::or;
 use futures_util::FutureExt;
-use serde::{Deserialize, Serialize};
 use tokio_wheel::Timer;
 
 pub trait Peer: 'static {
@@ -41,8 +40,7 @@ pub trait Resets: Peer {
     fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration);
 }
 
-/// Makes a type for each timer: its name, its error, its `timeout`, its `sleep`, and what prepares
-/// a runtime for it.
+/// Makes a type for each timer: name, error, `timeout`, `sleep`, and what prepares a runtime for it.
 macro_rules! peers {
     ($($(#[$doc:meta])* $Peer:ident, $name:literal, $Elapsed:ty, $timeout:expr, $sleep:expr
         $(, $install:expr)?;)+) => {
@@ -94,8 +92,7 @@ peers! {
     FuturesTimer, "futures_timer", (),
         |limit, future: F| or(future.map(Ok), Self::sleep(limit).map(Err)),
         futures_timer::Delay::new;
-    /// `async-io`: a tree behind the reactor's own thread. It has no timeout, so this peer composes
-    /// one.
+    /// `async-io`: a tree behind the reactor's own thread. It has no timeout either.
     AsyncIo, "async_io", (),
         |limit, future: F| or(future.map(Ok), Self::sleep(limit).map(Err)),
         |duration| async_io::Timer::after(duration).map(|_: Instant| ());
@@ -130,9 +127,8 @@ resets! {
         |mut sleep: Pin<&mut Self::Sleep>, duration| sleep.set_after(duration);
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
 pub enum PeerKind {
     TokioWheel,
     Tokio,

@@ -81,8 +81,7 @@ impl<'a> Axis<'a> {
         }
     }
 
-    /// Returns where a value is on the axis, from 0 to [`END`]. A value beyond the axis is drawn at
-    /// its end.
+    /// Returns where a value is on the axis, from 0 to [`END`].
     fn place(&self, value: f64) -> i32 {
         let scale = |value: f64| match self.is_logarithmic {
             true => value.log10(),
@@ -171,8 +170,7 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        // The first curve is the thickest, so that it stays visible below the others. The second
-        // curve is drawn on top of all.
+        // The first curve is the thickest, so that it stays visible below the others.
         let mut curves: Vec<_> = self.curves.iter().collect();
         curves[1..].reverse();
         for curve in curves {

@@ -1,5 +1,4 @@
-//! Queues of delayed elements, and operations on them. The queues are this crate's [`DelayQueue`],
-//! tokio-util's, a wheel that runs no task, and a sorted map.
+//! Queues of delayed elements: this crate's [`DelayQueue`], tokio-util's, a wheel, and a sorted map.
 
 use std::{
     collections::BTreeMap,
@@ -14,8 +13,7 @@ use tokio::runtime::{self, Runtime};
 use tokio_util::time as tokio_util;
 use tokio_wheel_util::delay_queue::{self, DelayQueue};
 
-/// Pending elements have random deadlines within this time. Elements inserted later have deadlines
-/// beyond it.
+/// Pending elements have random deadlines within this time, and elements inserted later beyond it.
 const HORIZON: Duration = Duration::from_secs(3_600);
 
 /// A queue under test. Callers give deadlines as delays, so that every queue reads the clock.

@@ -61,21 +61,18 @@ const CROWD_AFTER: Duration = Duration::from_millis(800);
 /// How long a sample waits for the rest of a crowd. A sample should end within a minute.
 const CROWD_PATIENCE: Duration = Duration::from_secs(50);
 
-/// The first sleep of a sleeping task ends at least this long after the start, because the load
-/// must be running.
+/// The first sleep of a task ends at least this long after the start, when the load runs.
 const SETTLED: Duration = Duration::from_millis(100);
 
 const LAST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Scene {
     /// A probe sleeps 10 ms again and again. Beside it are idle sleeps, each in a task of its own.
     Sleeps,
     /// 3,000 tasks sleep 100 ms again and again, so 30,000 sleeps fire each second.
     Steady,
-    /// 2,000 tasks sleep 10 ms again and again. The load is the service of the workload `rpc`, at
-    /// full speed.
+    /// 2,000 tasks sleep 10 ms again and again. The load is the workload `rpc`, at full speed.
     Service,
     /// Tasks sleep 1 s again and again, so a rate of sleeps fires each second.
     Sustained,
@@ -91,8 +88,7 @@ pub struct Load {
     /// The number of tasks that are always ready. A service has clients and servers instead.
     pub tasks: usize,
     pub length: Duration,
-    /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes have
-    /// fixed numbers of them, and so many timers that stay pending.
+    /// The number of sleeping tasks of `Sustained` and `Crowd`, or of timers that stay pending.
     pub count: u64,
     /// How long the probe runs. A crowd ends its sample itself. A sample lasts [`lead`](Load::lead) longer.
     pub lasting: Duration,
@@ -253,8 +249,7 @@ impl Stage {
         observed
     }
 
-    /// Starts the load on each worker. Spawn the other tasks first, because a late task could wait
-    /// long for its first poll.
+    /// Starts the load. A task that is spawned later could wait long for its first poll.
     fn start_load<P: Peer>(&self) {
         thread::sleep(self.start.saturating_duration_since(Instant::now()));
         let Load { tasks, length, .. } = self.load;
@@ -271,8 +266,7 @@ impl Stage {
         on_workers(self.runtime, workers, |worker| {
             let done = self.done.clone();
             async move {
-                // A worker that always has a task does not steal, so each worker keeps its own
-                // tasks.
+                // A worker that always has a task does not steal.
                 for _ in (worker..tasks).step_by(workers) {
                     let done = done.clone();
                     tokio::spawn(always_ready(length, move || done.load(Relaxed)));
@@ -353,8 +347,7 @@ async fn note_sleep<P: Peer>(sleeps: &Mutex<Sleeps>, deadline: Instant) {
     sleeps.woken.push((deadline, woken));
 }
 
-/// Works for `length` in each poll, then asks `done`. If `done` returns false, the task is ready
-/// again at once.
+/// Works for `length` in each poll, and is ready again at once until `done` returns true.
 pub async fn always_ready(length: Duration, done: impl Fn() -> bool) {
     poll_fn(|cx| {
         work(length);

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Estimate {
     pub median: f64,
     /// The interval that contains the true median with a probability of at least 95%. `None` for
-    /// fewer than six values, because all of them can easily be on one side of the true median.
+    /// fewer than six values, of which all can easily be on one side.
     pub interval: Option<(f64, f64)>,
     /// The interval. For fewer than six values, the lowest and the highest value.
     pub spread: (f64, f64),
@@ -82,8 +82,7 @@ pub fn range(estimate: &Estimate, unit: &str) -> String {
     format!("{median}{unit} ({low}-{high})")
 }
 
-/// Prints rows of cells. The first column is aligned to the left, all others to the right. A row
-/// with one cell is a caption.
+/// Prints rows of cells, in which a row with one cell is a caption.
 pub fn print_table(rows: &[Vec<String>]) {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

@@ -26,8 +26,8 @@ pub struct Touchers<T> {
     runtime: Runtime,
 }
 
-/// The state of a thread. It continues where it stopped. A second pass over the same keys in the
-/// same order would touch the neighbors in each list next, which is faster.
+/// The state of a thread. It continues where it stopped, because a second pass in the same order
+/// would touch the neighbors in each list next, which is faster.
 struct Toucher<T>(T, Rng);
 
 impl<T: FnMut(u64) + Send + 'static> Touchers<T> {

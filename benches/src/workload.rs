@@ -112,8 +112,7 @@ pub async fn reset<P: Resets>(iters: u64) -> Duration {
 
 type Request = (u64, oneshot::Sender<u64>);
 
-/// Runs whole requests. Each of 64 clients asks a server task of its own and awaits the answer
-/// under a timeout.
+/// Runs requests: 64 clients each ask a server task of their own under a timeout.
 pub async fn rpc<P: Peer>(iters: u64) -> Duration {
     let (inboxes, servers): (Vec<_>, Vec<_>) = (0..CLIENTS)
         .map(|_| {
@@ -177,8 +176,7 @@ impl Future for Captured {
     }
 }
 
-/// Returns the future of a spawned task. It calls `first` at its first poll, and runs `captured`
-/// after the delay.
+/// Calls `first` at the first poll, and runs `captured` after the delay.
 #[expect(
     clippy::manual_async_fn,
     reason = "the future of an `async fn` stores its arguments twice"

@@ -66,10 +66,8 @@ impl Steady {
         }
     }
 
-    /// Runs an epoch. Returns whether all of it has ended, so that another epoch can follow.
-    ///
-    /// In an epoch with a storm, very many timers expire at once. In a saturated epoch, tasks that
-    /// are always ready keep all workers of the steady runtime busy.
+    /// Runs an epoch. Returns whether all of it has ended, so that another epoch can follow. In a
+    /// saturated epoch, tasks that are always ready keep all workers of the steady runtime busy.
     pub fn epoch(
         &mut self,
         rng: &mut Rng,

@@ -12,8 +12,7 @@ use tokio_wheel::{Duration, Instant};
 /// The number of printed descriptions. Further faults are only counted.
 const PRINTED: u64 = 20;
 
-/// How long threads, tasks and memory may take to end after an epoch. This is much longer than the
-/// longest operation, and longer than it takes until a sleep counts as lost.
+/// How long threads, tasks and memory may take to end, longer than until a sleep counts as lost.
 const LIMIT: Duration = Duration::from_secs(20);
 
 static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -13,9 +13,7 @@ use crate::faults;
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How much more heap than the first epoch an epoch may leave.
-///
-/// The timers that live through all epochs keep the lists of their chunks, which take about 100
+/// How much more heap than the first epoch an epoch may leave. The timers that live through all epochs keep the lists of their chunks, which take about 100
 /// bytes for each 256 sleeps of the largest storm so far. A list doubles in any epoch in which more
 /// sleeps than before happen to be on one worker, so the heap may rise in steps to 210 KiB.
 const TOLERANCE: u64 = 512 * 1024;

@@ -12,15 +12,13 @@ use tokio_wheel::{Duration, Instant};
 
 use crate::{ops::is_pending, target::Target};
 
-/// The number of timers in a storm. The largest intended server has this many in one tick in a bad
-/// moment.
+/// The number of timers in a storm: those of the largest intended server, in a bad moment.
 const SIZE: usize = 200_000;
 
 /// The number of tasks of a storm in which tasks have more than one timer.
 const CROWDS: usize = 100;
 
-/// The time from the first registration until all timers expire. The registration of all timers
-/// takes about this long.
+/// The time from the first registration until all timers expire, about that of all registrations.
 const AHEAD: Duration = Duration::from_secs(2);
 
 pub static DONE: AtomicU64 = AtomicU64::new(0);

@@ -1,7 +1,7 @@
-//! Measures one timer in a process of its own. Several timers are global, keep their entries, or
-//! have threads of their own. So a workload in the same process would disturb the next one.
+//! Measures one timer in a process of its own, because several timers are global, keep their entries,
+//! or have threads of their own.
 
-use std::{fmt, mem, process::Command};
+use std::{mem, process::Command};
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
@@ -24,7 +24,7 @@ use crate::report::{Figures, Row};
 
 pub(crate) const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) peer: String,
     pub(crate) task: Task,
@@ -44,12 +44,6 @@ pub(crate) enum Task {
     Lateness(lateness::Scene),
     Saturated(Load),
     Transfers,
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:?}", self.peer, self.task)
-    }
 }
 
 impl Job {

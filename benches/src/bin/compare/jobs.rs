@@ -1,5 +1,4 @@
-//! Makes the jobs of the comparison, and of its parts. A turn is a list of jobs that are compared
-//! with each other.
+//! Makes the jobs of the comparison, and of its parts. The jobs of a turn are compared with each other.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,8 +25,7 @@ const COMPARED: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
 
 const SLOW: [&str; 4] = ["touch", "insert_remove", "replace", "drain"];
 
-/// The loads of a saturated runtime: the number of tasks that are always ready, and the
-/// microseconds of a poll.
+/// The loads of a saturated runtime: tasks that are always ready, and microseconds of a poll.
 const LOADS: [(usize, u64); 3] = [(50, 100), (200, 10), (30, 200)];
 const SUSTAINED_LOADS: [(usize, u64); 3] = [(100, 100), (200, 100), (400, 50)];
 const CROWD_LOADS: [(usize, u64); 4] = [(0, 100), (50, 100), (300, 100), (1_000, 100)];
@@ -37,8 +35,7 @@ const IDLE: [u64; 3] = [0, 300_000, 1_000_000];
 const RATE: u64 = 10_000;
 const CROWD: u64 = 20_000;
 
-/// How long a sample of a saturated runtime lasts in the comparison and with `--quick`, and how long
-/// one of [`Scene::Sustained`] lasts.
+/// How long samples of a saturated runtime last in the comparison, with `--quick`, and when sustained.
 const SHORT: Duration = Duration::from_millis(1_500);
 const SATURATED_QUICK: Duration = Duration::from_secs(2);
 const SUSTAINED: Duration = Duration::from_secs(5);
@@ -122,9 +119,8 @@ fn scenes() -> Vec<Turn> {
     .into()
 }
 
-/// Returns the jobs for the required lateness on a saturated runtime, beside several numbers of
-/// idle timers. [`scenes`] has the job for one worker without idle timers. Also returns jobs for
-/// the lateness of 30,000 and of 10,000 sleeps a second, and of a crowd.
+/// Returns the jobs for the required lateness on a saturated runtime. [`scenes`] has the job for one
+/// worker without idle timers.
 fn beside_idle() -> Vec<Turn> {
     let [one, two] = REQUIRED;
     let mut loads = vec![
@@ -184,9 +180,9 @@ impl Ops {
 }
 
 pub(crate) fn fire() -> Vec<Turn> {
-    let scenes = [fire::Scene::SpreadBusy, fire::Scene::Spread];
-    scenes
-        .map(|scene| each(&usual(), &Task::Fire(scene)))
+    let turn = |scene| each(&usual(), &Task::Fire(scene));
+    [fire::Scene::SpreadBusy, fire::Scene::Spread]
+        .map(turn)
         .into()
 }
 
@@ -276,8 +272,7 @@ impl Saturated {
     }
 }
 
-/// Returns a turn for each variant of each workload, with all peers that have the workload. The
-/// floor takes a turn if a requirement counts in floors.
+/// Returns a turn for each variant of each workload, with the floor if a requirement counts in it.
 fn operations(select: impl Fn(&Cell) -> bool) -> Vec<Turn> {
     let mut cells = cells();
     cells.retain(|cell| select(cell) && (cell.peer != TokioAlt::NAME || alternative().is_some()));

@@ -27,9 +27,6 @@ use crate::{
 
 /// Measures what a program gains on this machine if it moves from tokio::time to tokio-wheel. Takes
 /// about six minutes on two cores and 1 GB of memory.
-///
-/// tokio's alternative timer takes part if it was built before:
-/// RUSTFLAGS="--cfg tokio_unstable" cargo build --release -p tokio-wheel-benches --target-dir target/alt
 #[derive(Parser)]
 #[command(version)]
 struct Program {
@@ -129,8 +126,7 @@ fn main() -> anyhow::Result<()> {
     print(&args, &run(&rounds, &args)?)
 }
 
-/// Runs the jobs of each round, and returns what they measured. In each round the timers take turns
-/// job by job, so a machine that slows down slows all timers.
+/// Runs the jobs of each round, job by job, so that a machine that slows down slows all timers.
 fn run(rounds: &[Vec<Job>], output: &Program) -> anyhow::Result<Measured> {
     machine::warn();
     let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;

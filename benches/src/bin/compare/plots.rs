@@ -15,8 +15,7 @@ use crate::{
     report::{Measured, OURS, Series, TOKIO},
 };
 
-/// The curves: a timer, whether it is armed, and what to add to its name. The state makes a
-/// difference for `tokio::time` only.
+/// The curves: a timer, whether it is armed (only `tokio::time` differs), and what to add to its name.
 const CURVES: [(&str, bool, &str); 7] = [
     (OURS, true, ""),
     (TOKIO, true, ", armed"),
@@ -92,8 +91,7 @@ fn lines(
     .draw(path)
 }
 
-/// Returns the [`CURVES`] that have a point. `point` returns whether a figure is armed, its place
-/// and its value.
+/// Returns the [`CURVES`] with a point. `point` returns whether a figure is armed, place and value.
 fn curves(measured: &Measured, point: impl Fn(&Series) -> Option<(bool, f64, f64)>) -> Vec<Curve> {
     let curve = |(peer, armed, state): (&str, bool, &str)| {
         let series = measured.series.iter().filter(|one| one.peer == peer);

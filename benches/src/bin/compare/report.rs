@@ -52,8 +52,7 @@ impl Series {
         Estimate::of(values).expect("a series has a sample")
     }
 
-    /// Returns the figure of each round. If a round has measured it several times, that is the
-    /// median.
+    /// Returns the figure of each round, which is the median if it was measured several times.
     pub(crate) fn by_round(&self) -> ByRound {
         let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for &(round, value) in &self.samples {
@@ -68,8 +67,7 @@ impl Series {
     }
 }
 
-/// A figure of each round. Figures are compared only within a round, because a slow machine slows
-/// both figures of a round.
+/// A figure of each round. Only a round's figures are compared, because a slow machine slows both.
 pub(crate) struct ByRound(BTreeMap<u32, f64>);
 
 impl ByRound {
@@ -145,8 +143,7 @@ impl Measured {
     }
 }
 
-/// Prints every row of figures. Each timer has a line with its interval, and its multiple of this
-/// crate's figure.
+/// Prints every row: each timer's figure, and its multiple of this crate's figure.
 pub(crate) fn print(measured: &Measured) {
     print_machine(measured);
     let mut rows: Vec<&Row> = Vec::new();
@@ -176,8 +173,7 @@ pub(crate) fn print(measured: &Measured) {
          fewer than six samples, the lowest and the highest. x: how many times {OURS}'s, judged within\n\
          each round. The floor: a clock read, two lock pairs, and a clone and drop of a task's waker.\n\
          solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
-         threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
-         pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements.\n\
+         threads, on two workers. armed: an earlier timer is pending, as on a server. bare: without a timer.\n\
          fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
          a task yields in a loop. Names of lateness on a busy runtime say how many workers there are (0: a\n\
          current-thread runtime), how many tasks are always ready, and how long one of their polls takes."

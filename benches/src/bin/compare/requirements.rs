@@ -1,5 +1,4 @@
-//! Compares the measured costs with the crate's requirements. Counts of instructions are not here.
-//! `benches/locked.sh` counts the locked instructions.
+//! Compares the measured costs with the crate's requirements.
 
 use tokio_wheel_benches::{
     stats::{Estimate, number, print_table, range},

@@ -74,7 +74,6 @@ const WARM_UP: u64 = 100 * MS;
 /// How long a server may free and read memory after all clients are connected.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What to measure. Takes about seven minutes by default.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -157,10 +156,7 @@ impl Cell {
         let mut busy = Clients::connect(address, BUSY, &HTTP)?;
         // Each connection makes a request, so that the server has allocated its memory for it.
         busy.send(&Load::closed(0))?;
-        let role = Role::Silent {
-            server: address,
-            connections: connections - BUSY,
-        };
+        let role = Role::Silent(address, connections - BUSY);
         let (silent, ()) = Child::start(Timer::None, &role)?;
         thread::sleep(SETTLE);
         let (_, after): Usage = server.ask(&())?;

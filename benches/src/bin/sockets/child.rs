@@ -1,5 +1,4 @@
-//! Runs this program's roles as processes of their own. The parent writes lines of JSON to their
-//! standard input, and they answer with lines on standard output.
+//! Runs this program's roles as processes, which answer lines of JSON with lines of JSON.
 
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
@@ -16,15 +15,11 @@ use crate::timer::{Timer, with_timer};
 /// What a process does that this program starts, until its parent ends.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Role {
-    StormServer {
-        limits: u64,
-    },
+    /// A server with so many limits.
+    StormServer(u64),
     CalmServer,
-    /// Keeps connections open that are silent after one request.
-    Silent {
-        server: SocketAddr,
-        connections: u64,
-    },
+    /// Keeps so many connections to a server open, which are silent after one request.
+    Silent(SocketAddr, u64),
 }
 
 /// A process that is killed when this value is dropped.

@@ -42,8 +42,7 @@ pub(crate) struct Load<'a> {
     pub(crate) start: u64,
     /// How long the clients send requests. In a closed loop, each connection sends at least one.
     pub(crate) lasts: u64,
-    /// How many requests a second are scheduled, each on the next connection. `None` is a closed
-    /// loop.
+    /// How many requests a second are scheduled. `None` is a closed loop.
     pub(crate) rate: Option<f64>,
     pub(crate) word: &'a dyn Fn(u64) -> u64,
 }
@@ -58,8 +57,7 @@ impl Load<'_> {
         }
     }
 
-    /// Returns the scheduled time of the `i`th request. Returns `None` if the load is over then,
-    /// and in a closed loop, which has no schedule.
+    /// Returns the scheduled time of the `i`th request, or `None` after the load and in a closed loop.
     fn due(&self, i: usize) -> Option<u64> {
         let due = (i as f64 * 1e9 / self.rate?) as u64;
         (due < self.lasts).then_some(self.start + due)
@@ -191,8 +189,7 @@ impl Clients {
         answers
     }
 
-    /// Returns how many requests a second the server answers in a closed loop. Returns the highest
-    /// of three figures, because a brief disturbance of the machine lowers a figure.
+    /// Returns how many requests a second the server answers in a closed loop, at best of three.
     pub(crate) fn capacity(&mut self) -> anyhow::Result<f64> {
         (0..3).try_fold(0.0, |best, _| {
             let start = net::now();

@@ -2,8 +2,7 @@
 //! its timeouts, or it has no timeouts.
 //!
 //! This process is the clients: one thread sends all requests ([`clients`]). Each timer has a fresh
-//! server process in each round. The order of the timers changes from round to round. The server of
-//! tokio's alternative timer is a build of its own, all clients are this build.
+//! server process in each round, in an order that changes.
 
 mod calm;
 mod child;
@@ -37,11 +36,11 @@ enum Args {
 
 fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
     with_timer!(timer, P => match role {
-        Role::StormServer { limits } => {
+        Role::StormServer(limits) => {
             storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
         }
         Role::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
-        Role::Silent { server, connections } => calm::be_silent(server, connections),
+        Role::Silent(server, connections) => calm::be_silent(server, connections),
     })
 }
 

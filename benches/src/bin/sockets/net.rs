@@ -20,8 +20,7 @@ use tokio::{
     runtime::{self, Runtime},
 };
 
-/// How many connections may wait for the server to accept them. The kernel ignores any more, and
-/// then the client tries again a second later.
+/// How many connections may wait to be accepted. A client beyond that tries again a second later.
 const BACKLOG: u32 = 4_096;
 
 /// How many client addresses there are, because one address has too few ports.
@@ -52,8 +51,7 @@ pub(crate) fn afford(connections: u64, active: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Listens on a free port of this machine, and spawns a task for each connection. A failure to
-/// accept ends the process.
+/// Listens on a free port, and spawns a task for each connection. A failure ends the process.
 pub(crate) fn accept<Fut>(
     runtime: &Runtime,
     serve: impl Fn(TcpStream) -> Fut + Send + 'static,

@@ -65,7 +65,6 @@ const EXPIRY_PATIENCE: u64 = 10_000 * MS;
 /// How long an active connection may be silent.
 const USUAL: Duration = Duration::from_secs(30);
 
-/// What to measure. Takes about eight minutes by default.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -78,8 +77,7 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-/// The scenes: a name, whether the limits belong to connections, how long the storm lasts, and how
-/// long its window lasts.
+/// The scenes: a name, whether the limits belong to connections, and how long storm and window last.
 const SCENES: [(&str, bool, u64, u64); 4] = [
     ("instant", true, 0, 500 * MS),
     ("second", true, 1_000 * MS, 1_200 * MS),
@@ -127,13 +125,11 @@ struct Trips {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let connections = args.report.connections;
     net::afford(connections, ACTIVE)?;
-    let storm = |(name, closes, spread, window)| {
+    let count = [args.timers, connections - ACTIVE];
+    let storm = |(name, connections, spread, window)| {
         let storm = Storm {
-            count: match closes {
-                true => connections - ACTIVE,
-                false => args.timers,
-            },
-            connections: closes,
+            count: count[usize::from(connections)],
+            connections,
             spread,
             window,
             at: 0,
@@ -185,8 +181,7 @@ fn measure(
     factor: u64,
     mut storm: Storm,
 ) -> anyhow::Result<Option<(Vec<Figure>, Trips)>> {
-    let limits = storm.count;
-    let role = Role::StormServer { limits };
+    let role = Role::StormServer(storm.count);
     let (mut server, address) = Child::start::<SocketAddr>(timer, &role)?;
     let mut active = Clients::connect(address, ACTIVE, &FRAMES)?;
     let (silent, each) = match storm.connections {
@@ -244,7 +239,6 @@ fn sum_up(
         ("round trips p50, ms", Compare::Times, window.ms(0.5)),
         ("round trips p99, ms", Compare::Times, window.ms(0.99)),
         ("round trips p99.9, ms", Compare::Times, window.ms(0.999)),
-        ("round trips max, ms", Compare::Times, window.ms(1.0)),
         ("no answer for, ms", Compare::Times, silence.map_or(0.0, ms)),
         (
             "limits that expired early",

@@ -10,10 +10,8 @@ use tokio_wheel_benches::{
 
 pub(crate) const WORKERS: usize = 2;
 
-/// The timers that keep a server's limits. A further timer needs a variant, a place in
-/// [`all`](Self::all), a name and a peer. The tables, the rounds and the plots follow.
+/// The timers that keep a server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
     None,
     Tokio,
