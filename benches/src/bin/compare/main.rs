@@ -47,15 +47,14 @@ struct Program {
     /// Measures every row. This takes about 25 minutes.
     #[arg(long)]
     all: bool,
-    /// Also measures every row, and also prints the crate's requirements for itself.
+    /// Also prints the crate's requirements for itself. Without a command, measures every row.
     #[arg(long, global = true)]
     requirements: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures the cost of each operation in nanoseconds per thread, and for this crate also in
-    /// floors.
+    /// Measures the cost of each operation in nanoseconds per thread.
     Ops(jobs::Ops),
     /// Measures how late sleeps fire that are spread over a second: beside a busy task, and alone.
     Fire,
