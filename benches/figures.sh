@@ -5,7 +5,7 @@
 #     benches/figures.sh NAME...    some of them
 #
 # Use a quiet machine with at least two cores, and run nothing else on it. Commit the source before,
-# because each record names its commit. Then run `.ci/figures --write`.
+# because each record names its commit. Then run `python3 .ci/figures --write`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
