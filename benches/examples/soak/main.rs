@@ -1,5 +1,9 @@
 //! Does everything that users do with timers, at random and at once, for any length of time.
 //!
+//! ```text
+//! cargo run --release -p tokio-wheel-benches --example soak -- --minutes 20
+//! ```
+//!
 //! The program exits with 1 if an invariant broke. The seed decides which operations run, but not
 //! in which order the threads run them.
 

@@ -17,7 +17,7 @@ pub(crate) struct Manual {
 /// Marks a clock whose next reading panics.
 const BROKEN: u64 = 1 << 63;
 
-/// All manual clocks of the process. The list keeps them reachable, so that `.ci/sanitize` does not report
+/// All manual clocks of the process. The list keeps them reachable, so that `.ci/run sanitize` does not report
 /// them as leaks.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
 
