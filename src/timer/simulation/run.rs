@@ -51,8 +51,9 @@ pub(super) fn run(
     let ran = thread.run(4 * PATIENCE, progress, move || {
         Simulation::new(&program, its_progress).run(&program)
     });
+    let ran = ran.ok_or("the program hangs")?;
     thread.release();
-    ran.unwrap_or_else(|| Err("the program hangs".to_owned()))
+    ran
 }
 
 impl Simulation {

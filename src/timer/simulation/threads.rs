@@ -79,7 +79,8 @@ impl Helper {
             if let Some(found) = idle.iter().position(|helper| helper.residue == shard) {
                 return idle.swap_remove(found);
             }
-            idle.push(Self::start());
+            // A thread that no program needs ends. Each program that fails loses its threads.
+            idle.extend(Some(Self::start()).filter(|helper| helper.residue < 4));
         }
     }
 
