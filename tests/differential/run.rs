@@ -27,7 +27,7 @@ use tokio::{
 };
 use tokio_wheel::Instant;
 
-use crate::{
+use super::{
     program::{Loser, Moment, PLACES, Place, ResetTo, Span, Step, Work},
     time::Time,
 };
@@ -75,7 +75,7 @@ struct Ticking<T: Time> {
 
 /// Runs a program to its end.
 pub(crate) fn run<T: Time>(program: &[Step]) -> Result<Log, String> {
-    crate::run::<T, _>(async {
+    super::run::<T, _>(async {
         let world = Arc::new(World {
             start: Instant::now(),
             log: Mutex::default(),

@@ -9,13 +9,13 @@
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tokio_wheel::Instant;
 
-use crate::{
+use super::{
     program::program,
     programs,
     run::run,
-    support::{ms, settle},
     time::{Ours, Theirs, Time},
 };
+use crate::support::{ms, settle};
 
 /// The number of programs, which take about 10 s without optimization.
 const PROGRAMS: u32 = 3_000;
@@ -90,6 +90,6 @@ fn is_elapsed_between_a_reset_and_a_poll() {
         assert!(T::is_elapsed(&sleep));
         elapsed
     }
-    assert_eq!(crate::run::<Theirs, _>(elapsed::<Theirs>()), Ok(true));
-    assert_eq!(crate::run::<Ours, _>(elapsed::<Ours>()), Ok(false));
+    assert_eq!(super::run::<Theirs, _>(elapsed::<Theirs>()), Ok(true));
+    assert_eq!(super::run::<Ours, _>(elapsed::<Ours>()), Ok(false));
 }

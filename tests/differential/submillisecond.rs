@@ -27,11 +27,11 @@ use tokio::task::{JoinSet, yield_now};
 use tokio_test::task;
 use tokio_wheel::Instant;
 
-use crate::{
+use super::{
     programs, run,
-    support::settle,
     time::{Ours, Theirs, Time},
 };
+use crate::support::settle;
 
 /// The number of programs of each kind.
 const PROGRAMS: u32 = 1_000;

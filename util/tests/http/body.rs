@@ -19,10 +19,8 @@ use tokio_wheel_util::http::{
 };
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use crate::{
-    BROKEN, Parts, read,
-    support::{Wakes, beside_a_greedy_sibling, ms, poll, secs, settle},
-};
+use super::{BROKEN, Parts, read};
+use crate::support::{Wakes, beside_a_greedy_sibling, ms, poll, secs, settle};
 
 /// Limits of 10 s for a frame and 60 s for a body.
 const LIMITS: BodyLimits = BodyLimits::new()

@@ -9,12 +9,10 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
-use crate::{
-    Parts, read,
-    support::{
-        log::{Log, side_by_side},
-        ms, secs,
-    },
+use super::{Parts, read};
+use crate::support::{
+    log::{Log, side_by_side},
+    ms, secs,
 };
 
 mod original {

@@ -32,10 +32,8 @@ use tokio_wheel_util::http::{
     TimeoutLayer,
 };
 
-use crate::{
-    Parts, read,
-    support::{self, secs, settle},
-};
+use super::{Parts, read};
+use crate::support::{secs, settle};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Version {
@@ -117,7 +115,7 @@ macro_rules! on_both_versions {
         fn $name() {
             for $version in [Http1, Http2] {
                 println!("{:?}", $version);
-                support::paused().block_on(async $body);
+                crate::support::paused().block_on(async $body);
             }
         }
     )*};
@@ -270,7 +268,7 @@ on_both_versions! {
 /// A server can log which limit a response has exceeded.
 #[test]
 fn the_error_of_a_connection_has_the_limit() {
-    support::paused().block_on(async {
+    crate::support::paused().block_on(async {
         let body = || TimeoutBody::with_limits(LIMITS, Parts::every(secs(9), 20));
         let service = service_fn(async |_: Request<Incoming>| {
             Ok::<_, Infallible>(http::Response::new(body()))

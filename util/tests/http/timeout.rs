@@ -1,4 +1,4 @@
-//! Tests the layer that limits requests. `tests/tower.rs` tests the future that both layers share.
+//! Tests the layer that limits requests. `tests/tower/` tests the future that both layers share.
 
 use std::{convert::Infallible, future::pending};
 
@@ -7,7 +7,7 @@ use tokio_wheel::{Duration, Instant, Timer, sleep};
 use tokio_wheel_util::http::TimeoutLayer;
 use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
-use crate::support::{self, ms, secs};
+use crate::support::{ms, secs};
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
@@ -78,6 +78,6 @@ async fn each_request_has_its_own_limit() {
 #[test]
 fn a_service_can_be_called_outside_a_runtime() {
     let response = LAYER.layer(service_fn(never)).call(Request::new(0));
-    let response = support::paused().block_on(response).unwrap();
+    let response = crate::support::paused().block_on(response).unwrap();
     assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
 }

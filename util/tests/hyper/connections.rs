@@ -20,12 +20,10 @@ use tokio::{
 use tokio_wheel::{Duration, Instant, sleep, sleep_until};
 use tokio_wheel_util::hyper::{Connections, Limits, OpenError, Reason};
 
-use crate::{
-    server::{Auto1, Auto1Upgrades, Http1, Http2, Server, cut, each, quiet, serve},
-    support::{
-        Wakes, assert_message, does_not_hang, ms, multi_thread, panics::panic_of, paused, poll,
-        poll_once, secs, settle, wait_until,
-    },
+use super::server::{Auto1, Auto1Upgrades, Http1, Http2, Server, cut, each, quiet, serve};
+use crate::support::{
+    Wakes, assert_message, does_not_hang, ms, multi_thread, panics::panic_of, paused, poll,
+    poll_once, secs, settle, wait_until,
 };
 
 /// Limits that are out of range panic in the code of the caller.

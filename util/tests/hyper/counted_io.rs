@@ -22,10 +22,8 @@ use tokio::{
 use tokio_wheel::{Duration, Instant, Sleep, sleep};
 use tokio_wheel_util::hyper::{Connections, Ended, Limits, Reason};
 
-use crate::{
-    server::{Client, End, Protocol, Server, cut, each, each_that, quiet},
-    support::{ms, secs},
-};
+use super::server::{Client, End, Protocol, Server, cut, each, each_that, quiet};
+use crate::support::{ms, secs};
 
 fn limits() -> Limits {
     Limits::new()

@@ -26,10 +26,8 @@ use tokio::{
 use tokio_wheel::{Duration, Instant, sleep, sleep_until};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
-use crate::{
-    server::{Http1, Http2, Protocol, Server, cut, each, each_that, quiet, serve},
-    support::{ms, paused, secs, settle},
-};
+use super::server::{Http1, Http2, Protocol, Server, cut, each, each_that, quiet, serve};
+use crate::support::{ms, paused, secs, settle};
 
 fn idle() -> Limits {
     Limits::new().idle(secs(10))

@@ -16,11 +16,11 @@ use std::{
 use tokio::{net::TcpStream, runtime::Runtime, sync::oneshot};
 use tokio_wheel_util::hyper::Limits;
 
-use crate::{
+use super::{
     recheck::KINDS,
     server::{Http1, Server},
-    support::{does_not_hang, ms, secs},
 };
+use crate::support::{does_not_hang, ms, secs};
 
 /// What ends the connections.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,13 +15,11 @@ use tokio::{
 use tokio_wheel::{Duration, Timer};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
-use crate::{
-    server::{ALL, Client, End, Http1, Server, quiet, serve},
-    support::{
-        Wakes, current_thread, dawdle, does_not_hang,
-        hostile::{Hook, quiet_panic},
-        ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until,
-    },
+use super::server::{ALL, Client, End, Http1, Server, quiet, serve};
+use crate::support::{
+    Wakes, current_thread, dawdle, does_not_hang,
+    hostile::{Hook, quiet_panic},
+    ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until,
 };
 
 fn limits() -> Limits {

@@ -14,10 +14,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio_wheel::sleep;
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
-use crate::{
-    server::{Auto1Upgrades, Http1, Server, each, quiet},
-    support::{paused, secs, settle},
-};
+use super::server::{Auto1Upgrades, Http1, Server, each, quiet};
+use crate::support::{paused, secs, settle};
 
 /// A request ends when its service panics or fails. An HTTP/1 connection ends then too.
 #[test]

@@ -7,13 +7,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_wheel::sleep;
 use tokio_wheel_util::hyper::{Limits, Reason};
 
-use crate::{
-    server::{
-        Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http2, Protocol, Server, cut, each,
-        each_that, quiet,
-    },
-    support::secs,
+use super::server::{
+    Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http2, Protocol, Server, cut, each,
+    each_that, quiet,
 };
+use crate::support::secs;
 
 fn limits() -> Limits {
     Limits::new()

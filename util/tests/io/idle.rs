@@ -4,11 +4,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio_wheel::{Duration, Instant, sleep};
 use tokio_wheel_util::io::{LimitExceeded, Limits, TimeoutStream};
 
-use crate::{
-    exceeded,
-    script::Scripted,
-    support::{ms, secs},
-};
+use super::{exceeded, script::Scripted};
+use crate::support::{ms, secs};
 
 const IDLE: LimitExceeded = LimitExceeded::IdleTimeout(ms(30));
 

@@ -11,10 +11,8 @@ use tokio::{
 };
 use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
 
-use crate::{
-    script::Scripted,
-    support::{ms, paused},
-};
+use super::script::Scripted;
+use crate::support::{ms, paused};
 
 /// The end of the timetables, in milliseconds.
 const END: u64 = 1_000;

@@ -7,11 +7,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufStre
 use tokio_wheel::{Duration, Instant, sleep};
 use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
 
-use crate::{
-    exceeded,
-    script::Scripted,
-    support::{ms, panics::assert_panics, secs},
-};
+use super::{exceeded, script::Scripted};
+use crate::support::{ms, panics::assert_panics, secs};
 
 /// A rate of 10 bytes in 100 ms of waiting.
 const RATE: MinRate = MinRate::new(10, ms(100));

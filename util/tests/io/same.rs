@@ -12,12 +12,10 @@ use tokio::{
 };
 use tokio_test::io::Builder;
 
-use crate::{
-    script::Scripted,
-    support::{
-        log::{Log, side_by_side},
-        ms,
-    },
+use super::script::Scripted;
+use crate::support::{
+    log::{Log, side_by_side},
+    ms,
 };
 
 /// The original, with functions for the methods that this crate replaces by `Limits`. Its `TimeoutReader` and

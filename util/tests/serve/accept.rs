@@ -16,10 +16,8 @@ use tokio::io::DuplexStream;
 use tokio_wheel::{Duration, Instant, sleep};
 use tokio_wheel_util::hyper::{Connections, Limits, Listener, serve};
 
-use crate::{
-    Server, app, each,
-    support::{ms, paused, secs},
-};
+use super::{Server, app, each};
+use crate::support::{ms, paused, secs};
 
 /// A server without descriptors tries again after a pause. It serves the next client.
 #[test]

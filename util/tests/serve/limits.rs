@@ -6,12 +6,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio_wheel::{Instant, sleep};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
-use crate::{
-    Server, closed, each,
-    server::Client,
-    settle,
-    support::{ms, paused, secs},
-};
+use super::{Server, closed, each, server::Client, settle};
+use crate::support::{ms, paused, secs};
 
 /// A client that sends nothing, a client that sends its head byte by byte, and two clients that stop in the preface of
 /// HTTP/2 and after it.

@@ -6,10 +6,8 @@ use tokio::{io::AsyncWriteExt as _, runtime::Builder, sync::mpsc};
 use tokio_wheel::Instant;
 use tokio_wheel_util::hyper::{Connections, Limits, serve};
 
-use crate::{
-    Memory, Server, app, closed, each,
-    support::{panics::panic_of, paused, secs},
-};
+use super::{Memory, Server, app, closed, each};
+use crate::support::{panics::panic_of, paused, secs};
 
 #[test]
 fn a_service_that_panics_ends_its_request_alone() {

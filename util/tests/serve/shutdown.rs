@@ -9,12 +9,8 @@ use tokio::{
 use tokio_wheel::{Instant, sleep};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
-use crate::{
-    Server, closed, each,
-    server::Client,
-    settle,
-    support::{ms, paused, secs},
-};
+use super::{Server, closed, each, server::Client, settle};
+use crate::support::{ms, paused, secs};
 
 /// Requests in flight are answered. New clients are refused.
 #[test]

@@ -17,10 +17,8 @@ use tokio::{
 };
 use tokio_wheel_util::hyper::{Connections, Limits, Reason, serve};
 
-use crate::{
-    server::{Auto1Upgrades, Auto2Upgrades, Client},
-    support::{current_thread, does_not_hang, ms, multi_thread, secs},
-};
+use super::server::{Auto1Upgrades, Auto2Upgrades, Client};
+use crate::support::{current_thread, does_not_hang, ms, multi_thread, secs};
 
 /// Clients ask as fast as they can while the server shuts down. Each request that has reached the handler is answered.
 #[test]

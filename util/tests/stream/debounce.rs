@@ -8,10 +8,8 @@ use tokio_test::{assert_pending, assert_ready_eq, task};
 use tokio_wheel::{Duration, Instant, advance, sleep_until};
 use tokio_wheel_util::stream::StreamExt;
 
-use crate::{
-    FromFn, Received, next,
-    support::{ms, paused},
-};
+use super::{FromFn, Received, next};
+use crate::support::{ms, paused};
 
 proptest! {
     /// An item comes out when its time is over or when the stream ends, unless another item comes before. No item comes

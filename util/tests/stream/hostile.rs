@@ -17,10 +17,8 @@ use cooked_waker::{IntoWaker, WakeRef};
 use tokio_wheel::{Duration, Instant, interval};
 use tokio_wheel_util::stream::{IntervalStream, JitteredInterval, StreamExt};
 
-use super::{
-    support::{hostile::quiet_panic, ms, paused, settle},
-    *,
-};
+use super::*;
+use crate::support::{hostile::quiet_panic, ms, paused, settle};
 
 /// A waker that panics at its operation number `first`, and then at every `step`th operation.
 struct Panics {

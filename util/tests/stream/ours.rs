@@ -21,13 +21,11 @@ use tokio_wheel_util::stream::{
     ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
 };
 
-use crate::{
-    FromFn, Received, next,
-    support::{
-        self, Wakes, beside_a_greedy_sibling, ms,
-        panics::{Panicked, assert_panics, panic_of},
-        secs, settle,
-    },
+use super::{FromFn, Received, next};
+use crate::support::{
+    Wakes, beside_a_greedy_sibling, ms,
+    panics::{Panicked, assert_panics, panic_of},
+    secs, settle,
 };
 
 fn never() -> impl Stream<Item = u8> + Unpin {
@@ -147,7 +145,7 @@ fn adapters_can_be_made_outside_of_a_runtime() {
     let latest = once_and(|_| Poll::Pending).debounce(ms(10));
     let ticks = IntervalStream::new(interval(ms(10)));
     let jittered = JitteredInterval::new(|| ms(10));
-    support::paused().block_on(async {
+    crate::support::paused().block_on(async {
         assert!(next(&mut { timeout }).await.unwrap().is_err());
         assert!(next(&mut { repeating }).await.unwrap().is_err());
         assert_eq!(next(&mut throttle).await, Some(7));
@@ -173,12 +171,12 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
                 break (stream, metrics.fired());
             }
         };
-        support::wait_until(|| wakes.count() > 0);
+        crate::support::wait_until(|| wakes.count() > 0);
         assert!(Pin::new(&mut stream).poll_next(&mut cx).is_ready());
         assert_eq!(timer.metrics().fired(), fired + 1);
     }
-    support::does_not_hang(|| {
-        let runtime = support::multi_thread(1);
+    crate::support::does_not_hang(|| {
+        let runtime = crate::support::multi_thread(1);
         let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
         let ambient = runtime.block_on(async { Timer::current() });
 
@@ -316,7 +314,7 @@ fn chunks_of_size_zero_panic_in_the_callers_frame() {
     let bodies: [fn(); 2] = [
         || drop(never().chunks_timeout(0, ms(1))),
         || {
-            let timer = support::paused().block_on(async { Timer::current() });
+            let timer = crate::support::paused().block_on(async { Timer::current() });
             drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
         },
     ];
@@ -415,7 +413,7 @@ async fn a_jittered_interval_has_the_periods_of_its_closure() {
     assert_eq!(ticks.tick().await, start + ms(10));
     advance(ms(5)).await;
     assert!(
-        support::poll_once(&mut Box::pin(ticks.tick()))
+        crate::support::poll_once(&mut Box::pin(ticks.tick()))
             .await
             .is_pending()
     );

@@ -8,10 +8,8 @@ use futures_core::Stream;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_wheel::Instant;
 
-use crate::{
-    Received, next,
-    support::{Random, ms, paused},
-};
+use super::{Received, next};
+use crate::support::{Random, ms, paused};
 
 const PROGRAMS: u64 = 500;
 
