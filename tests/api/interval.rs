@@ -6,8 +6,8 @@ use std::{future::poll_fn, task::Poll};
 
 use crate::support::{ms, secs, settle, wait_until};
 use tokio::task::unconstrained;
-use tokio_test::{assert_pending, task};
-use tokio_wheel::{Duration, Instant, Interval, MissedTickBehavior, Timer, advance, interval};
+use tokio_test::task;
+use tokio_wheel::{Duration, Instant, Interval, MissedTickBehavior, advance, interval};
 
 /// Polls once, and returns the tick in milliseconds since `start` if it is ready.
 fn tick(interval: &mut task::Spawn<Interval>, start: Instant) -> Option<u128> {
@@ -41,16 +41,6 @@ async fn the_shortest_period_catches_up() {
     for n in 0..1_000 {
         assert_eq!(interval.tick().await, start + Duration::from_nanos(n));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_interval_is_deregistered() {
-    let mut interval = interval(ms(10));
-    interval.tick().await;
-    assert_pending!(task::spawn(interval.tick()).poll());
-    assert_eq!(Timer::current().metrics().pending(), 1);
-    drop(interval);
-    assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
 /// The test resets a pending interval to now or to the past. The reset wakes the task, and the next

@@ -190,15 +190,3 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
         );
     }
 }
-
-#[test]
-fn a_poll_without_time_says_so() {
-    let runtime = without_time();
-    let Panicked { file, message } = panic_of(|| runtime.block_on(sleep(ms(1))));
-    assert!(message.contains("timers are disabled"), "{message}");
-    assert!(message.contains("enable_time"), "{message}");
-    assert!(
-        !file.contains("core/src"),
-        "the location {file} is not the caller's"
-    );
-}

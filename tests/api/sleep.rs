@@ -38,25 +38,6 @@ async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_lat
     assert_eq!(start.elapsed(), ms(50));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_sleep_that_was_never_polled_is_not_registered() {
-    let idle = sleep(ms(1));
-    settle().await;
-    assert_eq!(Timer::current().metrics().registered(), 0);
-    assert!(!idle.is_elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn polling_again_with_the_same_waker_registers_once() {
-    let mut sleep = task::spawn(sleep(ms(10)));
-    for _ in 0..10 {
-        assert_pending!(sleep.poll());
-    }
-    assert_eq!(Timer::current().metrics().registered(), 1);
-    // One reference belongs to the test's task, one to the entry.
-    assert_eq!(sleep.waker_ref_count(), 2);
-}
-
 /// Two of tokio's own tests await such sleeps.
 #[test]
 fn a_paused_clock_moves_to_the_end_of_the_longest_sleep() {

@@ -5,8 +5,6 @@
 use std::{
     future::{Ready, ready},
     io,
-    pin::Pin,
-    task::{Context, Poll},
 };
 
 use crate::support::{ms, secs};
@@ -21,22 +19,6 @@ async fn a_future_that_is_ready_at_once_registers_nothing() {
         assert_eq!(assert_ready_ok!(timeout.poll()), 7);
     }
     assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_that_is_ready_in_time_cancels_the_limit() {
-    let (sender, receiver) = oneshot::channel();
-    let mut timeout = task::spawn(timeout(ms(10), receiver));
-    assert_pending!(timeout.poll());
-    advance(ms(9)).await;
-    assert!(!timeout.is_woken());
-
-    sender.send(7).unwrap();
-    assert!(timeout.is_woken());
-    assert_eq!(assert_ready_ok!(timeout.poll()), Ok(7));
-    drop(timeout);
-    let metrics = Timer::current().metrics();
-    assert_eq!((metrics.cancelled(), metrics.pending()), (1, 0));
 }
 
 /// Each poll polls the inner future first, so a result wins however late the poll is.
@@ -82,16 +64,6 @@ async fn into_inner_cancels_the_limit_and_keeps_the_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_timeout_drops_its_future_and_its_entry() {
-    let (sender, receiver) = oneshot::channel::<()>();
-    let mut timeout = task::spawn(timeout(ms(10), receiver));
-    assert_pending!(timeout.poll());
-    drop(timeout);
-    assert!(sender.is_closed());
-    assert_eq!(Timer::current().metrics().pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn anything_that_becomes_a_future_can_be_limited() {
     struct Answer;
     impl IntoFuture for Answer {
@@ -103,27 +75,6 @@ async fn anything_that_becomes_a_future_can_be_limited() {
     }
     assert_eq!(timeout(ms(1), Answer).await, Ok(42));
     assert_eq!(timeout_at(Instant::now(), Answer).await, Ok(42));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_that_panics_leaves_the_limit_deregistered() {
-    struct Panics(bool);
-    impl Future for Panics {
-        type Output = ();
-        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-            assert!(!std::mem::replace(&mut self.0, true), "the second poll");
-            Poll::Pending
-        }
-    }
-    let task = tokio::spawn(timeout(ms(10), Panics(false)));
-    crate::support::settle().await;
-    task.abort();
-    assert!(task.await.is_err());
-    assert_eq!(Timer::current().metrics().pending(), 0);
-
-    let task = tokio::spawn(timeout(ms(10), Panics(false)));
-    assert!(task.await.unwrap_err().is_panic());
-    assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,7 @@
 //! must happen at equal instants.
 //!
 //! The programs of `same` keep the clock on whole milliseconds, where both crates round equally.
-//! Their logs must be equal. The programs of `submillisecond` do not, and that module says how far
-//! apart the crates may be.
+//! Their logs must be equal.
 //!
 //! A program that fails is shrunk and printed, with a line `cc …` that has its seed. These commands
 //! run more programs, or the same programs again:
@@ -19,7 +18,6 @@ mod first_poll;
 mod program;
 mod run;
 mod same;
-mod submillisecond;
 mod time;
 
 use std::{env, future::Future};

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::support::{ms, settle};
 
-/// The number of programs, which take about 10 s without optimization.
-const PROGRAMS: u32 = 3_000;
+/// The number of programs, which take a few seconds without optimization.
+const PROGRAMS: u32 = 1_000;
 
 proptest! {
     #![proptest_config(programs(PROGRAMS))]
@@ -71,6 +71,9 @@ fn programs_come_to_every_outcome() {
         for (_, what) in log.values().flatten() {
             let (_, what) = what.split_once(": ").unwrap_or_default();
             missing.retain(|(step, outcome)| !what.starts_with(step) || !what.ends_with(outcome));
+        }
+        if missing.is_empty() {
+            break;
         }
     }
     assert_eq!(missing, []);

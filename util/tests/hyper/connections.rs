@@ -180,7 +180,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// A connection ends at its maximum age or at its idle limit, whichever comes first. Each change of the pressure
     /// changes the idle limit.

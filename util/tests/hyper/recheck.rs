@@ -212,7 +212,7 @@ fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
 /// the handler returns.
 #[test]
 fn a_runtime_may_end_while_a_handler_has_the_processor() {
-    const ROUNDS: usize = 20;
+    const ROUNDS: usize = 5;
     for workers in [1, 2, 4] {
         let panicked: usize = does_not_hang(move || {
             let round = |_| {
@@ -232,7 +232,7 @@ fn a_runtime_may_end_while_a_handler_has_the_processor() {
 }
 
 /// The rounds of the next three tests. In each round, the runtime ends a little later.
-const ROUNDS: u64 = 100;
+const ROUNDS: u64 = 30;
 
 /// The runtime ends while many connections shut down.
 #[test]

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio_wheel::sleep;
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
-use super::server::{Auto1Upgrades, Http1, Server, each, quiet};
+use super::server::{Auto1Upgrades, Server, each, quiet};
 use crate::support::{paused, secs, settle};
 
 /// A request ends when its service panics or fails. An HTTP/1 connection ends then too.
@@ -89,21 +89,6 @@ fn each_end_counts_once() {
         server.connections.shutdown().await;
         end.await.unwrap();
         assert_eq!(counts(), (0, [1, 1, 1, 1], 2, 1));
-    });
-}
-
-/// hyper never polls the body of a response to `HEAD`. It drops the body at once.
-#[test]
-fn a_body_that_is_not_asked_for_is_not_in_flight() {
-    paused().block_on(async {
-        let server = Server::new(Http1, Limits::new().idle(secs(10)));
-        let (mut client, end) = server.connect();
-        let request = b"HEAD /frames/10/5000 HTTP/1.1\r\n\r\n";
-        client.write_all(request).await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(10)));
     });
 }
 

@@ -183,27 +183,6 @@ fn an_answer_that_is_read_slowly() {
     });
 }
 
-/// hyper's own buffer holds the rest of the response, and the request is in flight until the client has read it.
-#[test]
-fn the_rest_of_an_answer_is_in_flight() {
-    each(async |protocol| {
-        for (pause, is_cut) in [(secs(50), false), (secs(106), true)] {
-            let server = Server::new(protocol, limits());
-            let (mut client, end) = server.client().await;
-            let answer = client.ask("/large").await.unwrap();
-            sleep(pause).await;
-            let body = answer.into_body().collect().await;
-            assert_eq!(body.is_err(), is_cut);
-            let expected = if is_cut {
-                cut(Reason::MaxAge, 1, secs(105))
-            } else {
-                quiet(Reason::Idle, pause + secs(10))
-            };
-            assert_eq!(end.await.unwrap(), expected);
-        }
-    });
-}
-
 /// A client announces its last request. It gets the whole response, although hyper has closed its side by then.
 #[test]
 fn the_rest_of_a_last_answer_is_in_flight() {

@@ -248,7 +248,7 @@ async fn run(config: Config, program: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn keys_come_out_as_in_the_model(config in config(), program in vec(op(), 1..120)) {

@@ -54,18 +54,6 @@ async fn a_key_that_never_ends_stays() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_not_asked_for_stays() {
-    let (set, mut reaper) = aged(10).await;
-    assert_eq!(shed(&mut reaper, 3).await, [0, 1, 2]);
-    let start = Instant::now();
-    for key in 3..10 {
-        assert_eq!(reaper.reap().await, Some(key));
-        assert_eq!(start.elapsed(), secs(50 + key));
-    }
-    assert!(set.is_empty());
-}
-
 /// All keys were touched since their entries last moved, so a shed moves every entry before it
 /// finds a key. One poll must not do all of that. No key is lost if the shed is dropped after each
 /// poll.

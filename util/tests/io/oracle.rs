@@ -380,7 +380,7 @@ fn outcome(result: io::Result<usize>) -> Outcome {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 1_000,
+        cases: 300,
         max_global_rejects: 1_000_000,
         failure_persistence: None,
         ..ProptestConfig::default()

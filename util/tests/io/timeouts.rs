@@ -2,12 +2,11 @@
 
 use std::{
     future::{Future, poll_fn},
-    io,
-    pin::{Pin, pin},
-    task::{Context, Poll},
+    pin::pin,
+    task::Poll,
 };
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready_err, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
@@ -173,36 +172,6 @@ fn failures_use_the_budget_of_the_task() {
         })
     });
     assert!(done);
-}
-
-/// A reader that uses up the budget of its task and then returns pending.
-struct Greedy;
-
-impl AsyncRead for Greedy {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        _buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            let budget = pin!(tokio::task::consume_budget());
-            std::task::ready!(budget.poll(cx));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_uses_up_the_budget_times_out() {
-    let limits = Limits::new().read_timeout(ms(10));
-    let mut reader = TimeoutStream::with_limits(Greedy, limits);
-    let beside = tokio::spawn(async {
-        for _ in 0..20 {
-            advance(ms(1)).await;
-        }
-    });
-    let limit = LimitExceeded::ReadTimeout(ms(10));
-    assert_eq!(exceeded(reader.read_u8().await), limit);
-    beside.await.unwrap();
 }
 
 /// A stream with an explicit timer may be polled outside a runtime.

@@ -4,17 +4,14 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
     time::Duration,
     vec,
 };
 
 use futures_core::Stream;
-use tokio::{sync::mpsc::unbounded_channel, task::coop};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio_test::{assert_pending, assert_ready_eq, task};
 use tokio_wheel::{Instant, Timer, advance, error::Elapsed, interval, interval_at};
 use tokio_wheel_util::stream::{
@@ -25,7 +22,7 @@ use super::{FromFn, Received, next};
 use crate::support::{
     Wakes, beside_a_greedy_sibling, ms,
     panics::{Panicked, assert_panics, panic_of},
-    secs, settle,
+    secs,
 };
 
 fn never() -> impl Stream<Item = u8> + Unpin {
@@ -196,53 +193,6 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
     });
 }
 
-/// Returns a stream that uses up the task's budget in each poll, and never ends.
-fn greedy(polls: Arc<AtomicUsize>) -> impl Stream<Item = u8> + Unpin {
-    FromFn(move |cx: &mut Context<'_>| {
-        let polls = polls.fetch_add(1, Ordering::Relaxed);
-        assert!(polls < 10_000, "the timeout never elapses");
-        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
-        Poll::Pending
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn timers_of_a_greedy_stream_expire() {
-    async fn expires<S, F>(wrap: F)
-    where
-        S: Stream + Unpin + Send,
-        F: FnOnce(Arc<AtomicUsize>) -> S + Send + 'static,
-    {
-        let polls = Arc::new(AtomicUsize::new(0));
-        let seen = polls.clone();
-        let limited = tokio::spawn(async move { next(&mut wrap(polls)).await.is_some() });
-        settle().await;
-        assert!(
-            seen.load(Ordering::Relaxed) > 1,
-            "the stream was not polled again"
-        );
-        assert!(!limited.is_finished());
-        advance(ms(10)).await;
-        assert!(limited.await.unwrap());
-    }
-    expires(|polls| greedy(polls).timeout(ms(10))).await;
-    expires(|polls| {
-        let later = interval_at(Instant::now() + ms(10), ms(10));
-        greedy(polls).timeout_repeating(later)
-    })
-    .await;
-    expires(|polls| {
-        let mut greedy = greedy(polls);
-        once_and(move |cx| Pin::new(&mut greedy).poll_next(cx)).chunks_timeout(3, ms(10))
-    })
-    .await;
-    expires(|polls| {
-        let mut greedy = greedy(polls);
-        once_and(move |cx| Pin::new(&mut greedy).poll_next(cx)).debounce(ms(10))
-    })
-    .await;
-}
-
 /// A poll that finds an elapsed timer uses budget.
 #[tokio::test(start_paused = true)]
 async fn ready_timers_let_others_run() {
@@ -402,6 +352,8 @@ async fn limits_beside_a_greedy_sibling_end() {
         beside_a_greedy_sibling(next(&mut chunks)).await,
         Some(vec![7])
     );
+    let mut latest = once_and(|_| Poll::Pending).debounce(ms(10));
+    assert_eq!(beside_a_greedy_sibling(next(&mut latest)).await, Some(7));
 }
 
 /// A late tick makes the next ticks late. A dropped call loses no tick.
