@@ -1,25 +1,6 @@
 //! Tests a body with limits, poll by poll.
 
-use std::{
-    convert::Infallible,
-    error::Error,
-    future::Future as _,
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
-use http::{HeaderMap, Request, Response};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body, Bytes, Frame};
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
-use tokio_wheel_util::http::{
-    BodyLimits, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody,
-};
-use tower::{Layer as _, ServiceExt as _, service_fn};
-
-use super::{BROKEN, Parts, read};
-use crate::support::{Wakes, beside_a_greedy_sibling, ms, poll, secs};
+use super::*;
 
 /// Limits of 10 s for a frame and 60 s for a body.
 const LIMITS: BodyLimits = BodyLimits::new()

@@ -17,15 +17,45 @@ mod timeout;
 
 use std::{
     collections::VecDeque,
-    future::Future,
+    convert::Infallible,
+    error::Error,
+    future::{Future, pending},
     io,
     pin::{Pin, pin},
     task::{Context, Poll, ready},
 };
 
-use http_body_util::BodyExt as _;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio_wheel::{Duration, Instant, Sleep, sleep_until};
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Request, Response,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    client::conn,
+    server::conn::http1,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use tokio::{io::duplex, task::yield_now};
+use tokio_stream::StreamExt as _;
+use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep, sleep_until};
+use tokio_wheel_util::http::{
+    BodyLimits, Deadline, GrpcTimeoutLayer, LimitExceeded, RequestBodyTimeoutLayer,
+    ResponseBodyTimeoutLayer, TimeoutBody, TimeoutLayer, format_grpc_timeout, parse_grpc_timeout,
+};
+use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
+
+use crate::support::{
+    Wakes, beside_a_greedy_sibling,
+    log::{Log, side_by_side},
+    ms, poll, secs, settle,
+};
 
 /// The error of a body in these tests.
 const BROKEN: &str = "broken";

@@ -2,46 +2,17 @@
 //!
 //! Clients use pipes in memory, and the clock is paused.
 
-use std::{convert::Infallible, future::pending};
+use axum::body::Body;
+use hyper::{body::Body as _, service::service_fn};
 
-use axum::{
-    Router,
-    body::{Body, Bytes},
-    extract::rejection::BytesRejection,
-    response::{IntoResponse, Response},
-    routing::{get, post},
-};
-use http::{Request, StatusCode, header};
-use http_body_util::BodyExt as _;
-use hyper::{
-    body::{Body as _, Incoming},
-    client::conn,
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
-use tokio::{io::duplex, task::yield_now};
-use tokio_stream::StreamExt as _;
-use tokio_wheel::{Instant, Timer, sleep, timeout};
-use tokio_wheel_util::http::{
-    BodyLimits, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody,
-    TimeoutLayer,
-};
-
-use super::{Parts, read};
-use crate::support::{secs, settle};
+use super::*;
+use Version::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Version {
     Http1,
     Http2,
 }
-
-use Version::*;
 
 enum Client {
     Http1(conn::http1::SendRequest<Body>),
@@ -128,55 +99,12 @@ const LIMITS: BodyLimits = BodyLimits::new()
     .frame_timeout(secs(10))
     .body_timeout(secs(60));
 
-/// Responds with the length of the body, or with the limit that the body has exceeded.
-async fn upload(body: Result<Bytes, BytesRejection>) -> Response {
-    match body {
-        Ok(bytes) => bytes.len().to_string().into_response(),
-        Err(rejection) => match LimitExceeded::find(&rejection) {
-            Some(exceeded) => (StatusCode::REQUEST_TIMEOUT, exceeded.to_string()).into_response(),
-            None => rejection.into_response(),
-        },
-    }
-}
-
-async fn text(response: http::Response<Incoming>) -> String {
-    String::from_utf8(response.collect().await.unwrap().to_bytes().to_vec()).unwrap()
-}
-
 async fn assert_idle() {
     settle().await;
     assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
 on_both_versions! {
-    async fn a_late_request_has_an_answer_and_the_connection_goes_on(version) {
-        let app = Router::new()
-            .route("/slow", get(pending::<()>))
-            .route("/fast", get(async || "done"))
-            .layer(TimeoutLayer::new(secs(10)));
-        let mut client = Client::of(version, app, PIPE).await;
-        for _ in 0..3 {
-            let start = Instant::now();
-            let response = client.get("/slow").await;
-            assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-            assert_eq!(text(response).await, "");
-            assert_eq!(start.elapsed(), secs(10));
-            assert_eq!(text(client.get("/fast").await).await, "done");
-        }
-        assert_idle().await;
-    }
-
-    async fn a_request_whose_client_goes_away_leaves_nothing(version) {
-        let app = Router::new()
-            .route("/slow", get(pending::<()>))
-            .layer(TimeoutLayer::new(secs(10)));
-        let mut client = Client::of(version, app, PIPE).await;
-        assert!(timeout(secs(1), client.get("/slow")).await.is_err());
-        assert_idle().await;
-        assert_eq!(Timer::current().metrics().registered(), 2, "one for the request, one for the timeout of the test");
-        drop(client);
-    }
-
     /// An HTTP/1 connection closes, and an HTTP/2 stream is reset.
     async fn a_handler_that_streams_too_slowly_is_cut_off(version) {
         for (pause, takes, bytes) in [(9, 60, 28), (11, 10, 4)] {
@@ -248,21 +176,6 @@ on_both_versions! {
         assert_idle().await;
     }
 
-    /// A handler reads a body when its time is over. The client gets the response while it is still sending.
-    async fn a_late_request_whose_body_is_still_on_its_way_has_an_answer(version) {
-        let app = Router::new()
-            .route("/", post(upload))
-            .layer(TimeoutLayer::new(secs(10)));
-        let mut client = Client::of(version, app, PIPE).await;
-        let start = Instant::now();
-        let response = client.post("/", Parts::every(secs(3), 1_000)).await;
-        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-        assert_eq!(start.elapsed(), secs(10));
-        assert_eq!(text(response).await, "");
-        assert_eq!(start.elapsed(), secs(10));
-        let again = client.send(request("POST", "/", Body::from("again"))).await;
-        assert_eq!(again.is_err(), version == Http1);
-    }
 }
 
 /// A server can log which limit a response has exceeded.

@@ -1,13 +1,6 @@
 //! Tests the layer that limits requests. `tests/tower/` tests the future that both layers share.
 
-use std::{convert::Infallible, future::pending};
-
-use http::{Request, Response, StatusCode};
-use tokio_wheel::{Duration, Instant, sleep};
-use tokio_wheel_util::http::TimeoutLayer;
-use tower::{Layer as _, Service, service_fn};
-
-use crate::support::{ms, secs};
+use super::*;
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 

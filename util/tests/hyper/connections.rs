@@ -1,30 +1,10 @@
 //! Tests the handle of all connections: how many may be open, the pressure, and the shutdown.
 
-use std::{
-    future::{Future as _, poll_fn},
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    task::Poll,
-};
-
-use hyper::{Response, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
-    task::yield_now,
-};
-use tokio_wheel::{Duration, Instant, sleep, sleep_until};
-use tokio_wheel_util::hyper::{Connections, Limits, OpenError, Reason};
 
 use super::server::{Auto1, Auto1Upgrades, Http1, Http2, Server, cut, each, quiet, serve};
-use crate::support::{
-    Wakes, assert_message, does_not_hang, ms, multi_thread, panics::panic_of, paused, poll,
-    poll_once, secs, settle, wait_until,
-};
+
+use super::*;
 
 /// Limits that are out of range panic in the code of the caller.
 #[test]

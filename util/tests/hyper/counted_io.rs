@@ -1,29 +1,8 @@
 //! Tests that a request is in flight until the connection has written its response, with each kind of body.
 
-use std::{
-    convert::Infallible,
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
-use http_body_util::{BodyExt as _, Empty, Full, StreamBody, combinators::UnsyncBoxBody};
-use hyper::{
-    HeaderMap, Method, Request, Response,
-    body::{Body, Bytes, Frame, Incoming, SizeHint},
-    server::conn::{http1, http2},
-    service::service_fn,
-};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex},
-    task::JoinHandle,
-};
-use tokio_wheel::{Duration, Instant, Sleep, sleep};
-use tokio_wheel_util::hyper::{Connections, Ended, Limits, Reason};
-
 use super::server::{Client, End, Protocol, Server, cut, each, each_that, quiet};
-use crate::support::{ms, secs};
+
+use super::*;
 
 fn limits() -> Limits {
     Limits::new()

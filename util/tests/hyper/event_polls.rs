@@ -3,24 +3,14 @@
 //! In each round, all workers block. In the meantime, each client sends a request on a connection that was idle. Then a
 //! limit is reached or the server shuts down. Each client must get its response.
 
-use std::{
-    io::{Read as _, Write as _},
-    net,
-    sync::{
-        Arc, Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-};
-
-use tokio::{net::TcpStream, runtime::Runtime, sync::oneshot};
-use tokio_wheel_util::hyper::Limits;
+use Cause::*;
 
 use super::{
     recheck::KINDS,
     server::{Http1, Server},
 };
-use crate::support::{does_not_hang, ms, secs};
+
+use super::*;
 
 /// What ends the connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,8 +20,6 @@ enum Cause {
     MaxAge,
     Shutdown,
 }
-
-use Cause::*;
 
 /// How long all workers block.
 const BLOCKED: u64 = 100;

@@ -1,26 +1,8 @@
 //! Tests when a connection checks its limits, and connections whose runtime ends.
 
-use std::{
-    future::{Future as _, poll_fn},
-    pin::pin,
-    sync::mpsc,
-    thread,
-};
-
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    runtime::Runtime,
-    task::JoinHandle,
-};
-use tokio_wheel::{Duration, Timer};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
 use super::server::{ALL, Client, End, Http1, Server, quiet, serve};
-use crate::support::{
-    Wakes, current_thread, dawdle, does_not_hang,
-    hostile::{Hook, quiet_panic},
-    ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until,
-};
+
+use super::*;
 
 fn limits() -> Limits {
     Limits::new().idle(secs(10)).min_idle(secs(5))

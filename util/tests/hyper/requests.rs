@@ -1,21 +1,8 @@
 //! Tests the counts of requests in flight and of connections, for every way in which they end.
 
-use std::{convert::Infallible, io::IoSlice};
-
-use http_body_util::{BodyExt as _, Empty, Full};
-use hyper::{
-    Request, Response,
-    body::{Body as _, Buf as _, Bytes},
-    server::conn::http1,
-    service::{Service as _, service_fn},
-};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
-use tokio_wheel::sleep;
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
 use super::server::{Auto1Upgrades, Server, each, quiet};
-use crate::support::{paused, secs, settle};
+
+use super::*;
 
 /// A request ends when its service panics or fails. An HTTP/1 connection ends then too.
 #[test]

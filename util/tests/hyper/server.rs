@@ -1,32 +1,6 @@
 //! A server with limits for every protocol, and its clients.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
-
-use http_body_util::{BodyExt as _, Empty};
-use hyper::{
-    Method, Request, Response,
-    body::{Body, Bytes, Frame, Incoming},
-    client,
-    server::conn::{http1, http2},
-    service::service_fn,
-};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
-    task::JoinHandle,
-};
-use tokio_wheel::{Duration, Instant, Sleep, sleep};
-use tokio_wheel_util::hyper::{ConnectionGuard, Connections, Ended, Limits, Reason};
-
-use crate::support::{ms, paused};
+use super::*;
 
 /// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

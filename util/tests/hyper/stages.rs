@@ -1,17 +1,13 @@
 //! Tests clients that are slow in each stage of a connection, and which limit ends it.
 
-use http_body_util::BodyExt as _;
-use hyper::{Request, client::conn::http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio_wheel::sleep;
-use tokio_wheel_util::hyper::{Limits, Reason};
+use hyper::client::conn::http2;
 
 use super::server::{
     Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http2, Protocol, Server, cut, each,
     each_that, quiet,
 };
-use crate::support::secs;
+
+use super::*;
 
 fn limits() -> Limits {
     Limits::new()

@@ -2,24 +2,7 @@
 //!
 //! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
-use std::{convert::Infallible, pin::Pin};
-
-use hyper::{
-    Request, Response,
-    body::Incoming,
-    rt::{self, Timer as _},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
-    join,
-};
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
-use tokio_wheel_util::hyper::WheelTimer;
-
-use crate::support::{Wakes, log::side_by_side, ms, poll, poll_once, secs};
+use super::*;
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}

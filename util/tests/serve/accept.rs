@@ -1,23 +1,6 @@
 //! Tests a listener that fails.
 
-use std::{
-    future::{Future as _, IntoFuture as _},
-    io,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    task::Poll,
-};
-
-use rustix::io::Errno;
-use tokio::io::DuplexStream;
-use tokio_wheel::{Duration, Instant, sleep};
-use tokio_wheel_util::hyper::{Connections, Limits, Listener, serve};
-
-use super::{Server, app, each};
-use crate::support::{ms, paused, secs};
+use super::*;
 
 /// A server without descriptors tries again after a pause. It serves the next client.
 #[test]

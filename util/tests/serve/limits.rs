@@ -1,13 +1,8 @@
 //! Tests each limit of a server.
 
-use std::{future::pending, io};
+use super::server::Client;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
-use tokio_wheel::{Instant, sleep};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
-use super::{Server, closed, each, server::Client, settle};
-use crate::support::{paused, secs};
+use super::*;
 
 /// A client that sends nothing, a client that sends its head byte by byte, and two clients that stop in the preface of
 /// HTTP/2 and after it.

@@ -12,24 +12,34 @@ mod shutdown;
 mod sockets;
 
 use std::{
-    future::{IntoFuture, pending},
+    convert::Infallible,
+    future::{Future, IntoFuture, pending},
     io,
-    sync::{Arc, Mutex},
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::Poll,
 };
 
+use axum::{Router, routing::get};
 use hyper::{Request, Response, body::Incoming};
+use rustix::io::Errno;
 use tokio::{
-    io::{AsyncReadExt as _, DuplexStream, duplex},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Handle},
     sync::{mpsc, oneshot},
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
 };
-use tokio_wheel::{Duration, Instant};
-use tokio_wheel_util::hyper::{Connections, Limits, Listener, Serve, ServeError, serve};
+use tokio_wheel::{Duration, Instant, sleep};
+use tokio_wheel_util::hyper::{Connections, Limits, Listener, Reason, Serve, ServeError, serve};
 
-use crate::hyper::server::{
-    self, Auto1Upgrades, Auto2Upgrades, Client, Failed, Frames, Protocol, answer,
+use crate::{
+    hyper::server::{self, Auto1Upgrades, Auto2Upgrades, Client, Failed, Frames, Protocol, answer},
+    support::{current_thread, does_not_hang, ms, multi_thread, panics::panic_of, paused, secs},
 };
-use crate::support::paused;
 
 /// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
 #[track_caller]
@@ -58,7 +68,6 @@ impl Listener for Memory {
 type App = tower::util::ServiceFn<fn(Request<Incoming>) -> Answer>;
 type Answer =
     std::pin::Pin<Box<dyn Future<Output = Result<Response<Frames>, Failed>> + Send + 'static>>;
-use std::future::Future;
 
 fn app() -> App {
     tower::service_fn(|request| Box::pin(answer(request)))

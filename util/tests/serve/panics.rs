@@ -1,13 +1,6 @@
 //! Tests user code that panics or fails.
 
-use std::future::IntoFuture as _;
-
-use tokio::{io::AsyncWriteExt as _, runtime::Builder, sync::mpsc};
-use tokio_wheel::Instant;
-use tokio_wheel_util::hyper::{Connections, Limits, serve};
-
-use super::{Memory, Server, app, closed, each};
-use crate::support::{panics::panic_of, paused, secs};
+use super::*;
 
 #[test]
 fn a_service_that_fails_is_reported() {

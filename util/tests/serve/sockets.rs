@@ -1,24 +1,8 @@
 //! Tests servers on real sockets, with a real clock.
 
-use std::{
-    convert::Infallible,
-    future::IntoFuture as _,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
-
-use axum::{Router, routing::get};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::oneshot,
-    task::JoinSet,
-};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason, serve};
-
 use super::server::{Auto1Upgrades, Auto2Upgrades, Client};
-use crate::support::{current_thread, does_not_hang, ms, multi_thread, secs};
+
+use super::*;
 
 /// Clients ask as fast as they can while the server shuts down. Each request that has reached the handler is answered.
 #[test]

@@ -1,24 +1,6 @@
 //! Wakers that panic when they are cloned, woken or dropped. No adapter loses an item because of them.
 
-use std::{
-    collections::VecDeque,
-    fmt::Debug,
-    mem::ManuallyDrop,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::Waker,
-    thread,
-};
-
-use cooked_waker::{IntoWaker, WakeRef};
-use tokio_wheel::{Duration, Instant, interval};
-use tokio_wheel_util::stream::{IntervalStream, JitteredInterval, StreamExt};
-
 use super::*;
-use crate::support::{hostile::quiet_panic, ms, paused, settle};
 
 /// A waker that panics at its operation number `first`, and then at every `step`th operation.
 struct Panics {

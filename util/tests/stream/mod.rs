@@ -11,13 +11,41 @@ mod parity;
 mod ties;
 
 use std::{
-    future::poll_fn,
-    pin::Pin,
-    task::{Context, Poll},
+    collections::VecDeque,
+    fmt::Debug,
+    future::{Future, poll_fn},
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker, ready},
+    thread, vec,
 };
 
+use cooked_waker::{IntoWaker, WakeRef};
 use futures_core::Stream;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    task::coop::poll_proceed,
+};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+use tokio_wheel::{
+    Duration, Instant, Timer, advance, error::Elapsed, interval, interval_at, sleep_until,
+};
+use tokio_wheel_util::stream::{
+    ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
+};
+
+use crate::support::{
+    Wakes, beside_a_greedy_sibling,
+    hostile::quiet_panic,
+    ms,
+    panics::{Panicked, assert_panics, panic_of},
+    paused, secs, settle,
+};
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await

@@ -1,29 +1,7 @@
 //! Tests of the features that only this crate's adapters have: explicit timers, any duration, any
 //! executor.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::{Pin, pin},
-    sync::atomic::{AtomicUsize, Ordering},
-    task::{Context, Poll},
-    time::Duration,
-    vec,
-};
-
-use futures_core::Stream;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio_test::{assert_pending, assert_ready_eq, task};
-use tokio_wheel::{Instant, Timer, advance, error::Elapsed, interval, interval_at};
-use tokio_wheel_util::stream::{
-    ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
-};
-
-use super::{FromFn, Received, next};
-use crate::support::{
-    Wakes, beside_a_greedy_sibling, ms,
-    panics::{Panicked, assert_panics, panic_of},
-    secs,
-};
+use super::*;
 
 fn never() -> impl Stream<Item = u8> + Unpin {
     FromFn(|_: &mut Context<'_>| Poll::Pending)
