@@ -14,7 +14,8 @@ use std::{
 };
 
 use crate::support::{
-    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, secs, settle,
+    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, polls_and_turns,
+    secs, settle,
 };
 use tokio_stream::{Stream, StreamExt};
 use tokio_test::{assert_pending, assert_ready, task};

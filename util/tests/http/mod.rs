@@ -12,6 +12,7 @@ mod body;
 mod deadline;
 mod grpc;
 mod parity;
+#[cfg(feature = "hyper")]
 mod servers;
 mod timeout;
 
@@ -25,25 +26,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use axum::{
-    Router,
-    routing::{get, post},
-};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Request, Response,
-    body::{Body, Bytes, Frame, Incoming, SizeHint},
-    client::conn,
-    server::conn::http1,
+    body::{Body, Bytes, Frame, SizeHint},
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
-use tokio::{io::duplex, task::yield_now};
-use tokio_stream::StreamExt as _;
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep, sleep_until};
 use tokio_wheel_util::http::{
     BodyLimits, Deadline, GrpcTimeoutLayer, LimitExceeded, RequestBodyTimeoutLayer,
@@ -54,7 +42,7 @@ use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 use crate::support::{
     Wakes, beside_a_greedy_sibling,
     log::{Log, side_by_side},
-    ms, poll, secs, settle,
+    ms, poll, secs,
 };
 
 /// The error of a body in these tests.

@@ -2,8 +2,6 @@
 
 use proptest::prelude::*;
 
-use super::server::{Auto1, Auto1Upgrades, Http1, Http2, Server, cut, each, quiet, serve};
-
 use super::*;
 
 /// Limits that are out of range panic in the code of the caller.

@@ -1,7 +1,5 @@
 //! Tests the limits of a connection: idle time, age and grace, and that a connection lets other tasks run.
 
-use super::server::{Http1, Http2, Protocol, Server, cut, each, each_that, quiet, serve};
-
 use super::*;
 
 fn idle() -> Limits {

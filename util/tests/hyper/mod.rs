@@ -62,6 +62,8 @@ use tokio_wheel_util::hyper::{
     ConnectionGuard, Connections, Ended, Limits, OpenError, Reason, WheelTimer,
 };
 
+use server::*;
+
 use crate::support::{
     Wakes, assert_message, current_thread, dawdle, does_not_hang,
     hostile::{Hook, quiet_panic},

@@ -1,7 +1,5 @@
 //! Tests when a connection checks its limits, and connections whose runtime ends.
 
-use super::server::{ALL, Client, End, Http1, Server, quiet, serve};
-
 use super::*;
 
 fn limits() -> Limits {

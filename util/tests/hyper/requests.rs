@@ -1,7 +1,5 @@
 //! Tests the counts of requests in flight and of connections, for every way in which they end.
 
-use super::server::{Auto1Upgrades, Server, each, quiet};
-
 use super::*;
 
 /// A request ends when its service panics or fails. An HTTP/1 connection ends then too.

@@ -1,12 +1,5 @@
 //! Tests clients that are slow in each stage of a connection, and which limit ends it.
 
-use hyper::client::conn::http2;
-
-use super::server::{
-    Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http2, Protocol, Server, cut, each,
-    each_that, quiet,
-};
-
 use super::*;
 
 fn limits() -> Limits {
@@ -147,13 +140,10 @@ fn a_body_that_goes_on_after_its_answer() {
             client.write_all(head).await.unwrap();
             dribble(&mut client, std::iter::repeat(b'x')).await;
         } else {
-            let (executor, io) = (TokioExecutor::new(), TokioIo::new(client));
-            let (mut client, connection) = http2::handshake(executor, io).await.unwrap();
-            tokio::spawn(connection);
-            let request = Request::post("http://test/early");
-            let request = request.body(Frames::new(10_000, secs(1))).unwrap();
-            let answer = client.send_request(request).await.unwrap();
-            assert_eq!(answer.status(), 200);
+            let mut client = Client::new(protocol, client).await;
+            let body = axum::body::Body::new(Frames::new(10_000, secs(1)));
+            let answer = client.ask_with(Method::POST, "/early", body).await;
+            assert_eq!(answer.unwrap().status(), 200);
             assert!(!end.is_finished());
         }
         let expected = cut(Reason::Idle, 0, secs(15));

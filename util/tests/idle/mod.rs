@@ -31,7 +31,7 @@ use crate::support::{
     hostile::{Hook, quiet_panic},
     ms, multi_thread,
     panics::assert_panics,
-    paused, secs, settle,
+    paused, polls_and_turns, secs, settle,
 };
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
