@@ -348,17 +348,9 @@ fn the_drop_returns_while_a_worker_waits_in_place<F: Future>(
 }
 
 #[test]
-fn the_drop_returns_while_a_worker_waits_in_place_for_a_sleep() {
+fn the_drop_returns_while_a_worker_waits_in_place_for_any_future() {
     the_drop_returns_while_a_worker_waits_in_place(|| sleep(secs(3_600)));
-}
-
-#[test]
-fn the_drop_returns_while_a_worker_waits_in_place_for_a_timeout() {
     the_drop_returns_while_a_worker_waits_in_place(|| timeout(secs(3_600), pending::<()>()));
-}
-
-#[test]
-fn the_drop_returns_while_a_worker_waits_in_place_for_an_interval() {
     the_drop_returns_while_a_worker_waits_in_place(|| async {
         let mut interval = tokio_wheel::interval_at(Instant::now() + secs(3_600), secs(1));
         interval.tick().await;

@@ -59,7 +59,7 @@ async fn a_key_that_never_ends_stays() {
 /// poll.
 #[tokio::test(start_paused = true)]
 async fn a_shed_of_touched_keys_takes_turns() {
-    const KEYS: u64 = 100_000;
+    const KEYS: u64 = 40_000;
     /// The maximal number of steps in one poll.
     const STEPS: u64 = 2_048;
     let (set, mut reaper) = IdleSet::new(secs(60));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::beside_a_greedy_sibling;
 
-const MANY: u32 = 100_000;
+const MANY: u32 = 40_000;
 
 /// The maximal number of steps in one poll, which take at most a millisecond.
 const MOST_AT_ONCE: usize = 2_048;
