@@ -46,6 +46,7 @@ macro_rules! allocations {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::await_holding_lock, reason = "no other task takes the lock")]
 async fn a_request_in_time_allocates_nothing() {
     let _alone = super::alone();
     // Another sleep is pending, as on any server. So the wheel has allocated its memory already.

@@ -1,6 +1,6 @@
 //! Runs the examples, and checks what they report.
 
-#[cfg(all(feature = "http", feature = "serve"))]
-mod axum_server;
 #[cfg(feature = "idle")]
-mod idle_reaper;
+mod reaper;
+#[cfg(all(feature = "http", feature = "serve"))]
+mod server;
