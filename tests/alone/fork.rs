@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::support::{current_thread, ms, secs};
 use nix::{
     errno::Errno,
     libc,
@@ -15,6 +14,8 @@ use nix::{
 };
 use tokio::runtime::Builder;
 use tokio_wheel::{Instant, Timer, sleep};
+
+use crate::support::{current_thread, ms, secs};
 
 const CHILDREN: usize = 500;
 /// The number of children that live at the same time.

@@ -5,7 +5,6 @@ use std::{
     ops::ControlFlow, pin::Pin,
 };
 
-use crate::support::auto_traits::{Nothing, auto_traits};
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
 use tokio_wheel::{
     Builder, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior, Sleep, Timeout,
@@ -13,6 +12,8 @@ use tokio_wheel::{
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
     schedule::{CancelHandle, RunOutput, ScheduledTask, Unstarted},
 };
+
+use crate::support::auto_traits::{Nothing, auto_traits};
 
 assert_impl_all!(Sleep: Future<Output = ()>);
 assert_impl_all!(Timeout<Ready<()>>: Future<Output = Result<(), Elapsed>>);

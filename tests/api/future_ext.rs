@@ -7,9 +7,10 @@ use std::{
     pin::Pin,
 };
 
-use crate::support::ms;
 use static_assertions::assert_impl_all;
 use tokio_wheel::{FutureExt, Instant};
+
+use crate::support::ms;
 
 #[test]
 fn a_timeout_can_be_created_outside_a_runtime() {

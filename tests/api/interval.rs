@@ -4,10 +4,11 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use crate::support::{ms, secs, settle, wait_until};
 use tokio::task::unconstrained;
 use tokio_test::task;
 use tokio_wheel::{Duration, Instant, Interval, MissedTickBehavior, advance, interval};
+
+use crate::support::{ms, secs, settle, wait_until};
 
 /// Polls once, and returns the tick in milliseconds since `start` if it is ready.
 fn tick(interval: &mut task::Spawn<Interval>, start: Instant) -> Option<u128> {

@@ -4,9 +4,10 @@
 
 use std::{pin::Pin, thread};
 
-use crate::support::{ms, pending, secs, settle};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Histogram, Instant, Sleep, Timer, sleep};
+
+use crate::support::{ms, pending, secs, settle};
 
 /// Registers sleeps until these deadlines, from so many threads that each shard of `timer` has some.
 fn spread(timer: &Timer, deadlines: &[Instant]) -> Vec<Sleep> {

@@ -7,12 +7,13 @@ use std::{
     task::{Context, Waker},
 };
 
+use tokio_wheel::{Duration, Instant, Sleep, Timer, interval, interval_at, sleep, timeout};
+
 use crate::support::{
     Wakes, current_thread, ms, multi_thread,
     panics::{Panicked, assert_panics, panic_of},
     pending as pending_sleep, poll, secs, without_time,
 };
-use tokio_wheel::{Duration, Instant, Sleep, Timer, interval, interval_at, sleep, timeout};
 
 #[test]
 fn a_period_of_zero_panics_in_the_callers_frame() {

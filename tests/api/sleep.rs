@@ -8,11 +8,12 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::support::{does_not_hang, ms, paused, poll, secs, settle};
 use futures_core::FusedFuture;
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep, sleep_until};
+
+use crate::support::{does_not_hang, ms, paused, poll, secs, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_the_past_is_ready_at_the_first_poll() {

@@ -2,8 +2,9 @@
 
 use std::{env, future::pending, process::Command, thread};
 
-use crate::support::{Wakes, multi_thread, poll, secs};
 use tokio_wheel::{sleep, timeout};
+
+use crate::support::{Wakes, multi_thread, poll, secs};
 
 /// In a debug build, each function that passes a value on has a copy of it.
 const STACK: usize = if cfg!(debug_assertions) {

@@ -7,10 +7,11 @@ use std::{
     io,
 };
 
-use crate::support::{ms, secs};
 use tokio::sync::oneshot;
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep, timeout, timeout_at};
+
+use crate::support::{ms, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_ready_at_once_registers_nothing() {

@@ -4,14 +4,15 @@
 
 use std::task::Waker;
 
-use crate::support::{
-    Wakes, current_thread, ms, multi_thread, panics::panic_of, paused, pending, poll, secs, settle,
-};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Sleep, Timer, advance,
     error::{BuildError, TryCurrentError},
     sleep, timeout,
+};
+
+use crate::support::{
+    Wakes, current_thread, ms, multi_thread, panics::panic_of, paused, pending, poll, secs, settle,
 };
 
 #[tokio::test(start_paused = true)]

@@ -22,9 +22,10 @@ mod time;
 
 use std::{env, future::Future};
 
-use crate::support::secs;
 use proptest::prelude::ProptestConfig;
 use time::Time;
+
+use crate::support::secs;
 
 /// Returns a configuration with this number of programs, unless `PROPTEST_CASES` is set.
 fn programs(number: u32) -> ProptestConfig {

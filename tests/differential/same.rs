@@ -18,7 +18,7 @@ use super::{
 use crate::support::{ms, settle};
 
 /// The number of programs, which take a few seconds without optimization.
-const PROGRAMS: u32 = 1_000;
+const PROGRAMS: u32 = 500;
 
 proptest! {
     #![proptest_config(programs(PROGRAMS))]

@@ -3,9 +3,10 @@
 
 use std::{task::Waker, thread};
 
-use crate::support::{Wakes, does_not_hang, ms, paused, poll, settle};
 use tokio_test::assert_pending;
 use tokio_wheel::{Duration, Instant, Sleep, Timer, sleep_until};
+
+use crate::support::{Wakes, does_not_hang, ms, paused, poll, settle};
 
 /// The default tick.
 const TICK: Duration = Duration::from_nanos(15_625);

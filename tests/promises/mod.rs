@@ -16,11 +16,6 @@ use std::{
     thread,
 };
 
-use crate::support::{
-    Wakes, block_on, current_thread, does_not_hang,
-    hostile::{Hook, PanicsOnDrop, quiet_panic, use_shard},
-    ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until, without_time,
-};
 use proptest::prelude::*;
 use tokio::{
     runtime::{Handle, Runtime},
@@ -28,6 +23,12 @@ use tokio::{
 };
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep, sleep_until, timeout};
+
+use crate::support::{
+    Wakes, block_on, current_thread, does_not_hang,
+    hostile::{Hook, PanicsOnDrop, quiet_panic, use_shard},
+    ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until, without_time,
+};
 
 const YEAR: Duration = secs(365 * 86_400);
 

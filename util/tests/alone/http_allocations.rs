@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, future::pending};
 
-use super::HEAP;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
@@ -13,6 +12,8 @@ use tokio_wheel_util::http::{
     BodyLimits, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutLayer,
 };
 use tower::{Layer as _, Service as _, layer::util::Identity, service_fn};
+
+use super::HEAP;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const REQUESTS: usize = 100;

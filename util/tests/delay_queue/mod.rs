@@ -13,14 +13,15 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::support::{
-    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, polls_and_turns,
-    secs, settle,
-};
 use tokio_stream::{Stream, StreamExt};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Timer};
 use tokio_wheel_util::delay_queue::{self, DelayQueue};
+
+use crate::support::{
+    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, polls_and_turns,
+    secs, settle,
+};
 
 mod expired;
 mod keys;

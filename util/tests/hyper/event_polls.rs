@@ -3,8 +3,9 @@
 //! In each round, all workers block. In the meantime, each client sends a request on a connection that was idle. Then a
 //! limit is reached or the server shuts down. Each client must get its response.
 
-use super::{recheck::KINDS, *};
 use Cause::*;
+
+use super::{recheck::KINDS, *};
 
 /// What ends the connections.
 #[derive(Clone, Copy, Debug, PartialEq)]

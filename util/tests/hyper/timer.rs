@@ -57,19 +57,6 @@ async fn dribble(io: &mut (impl AsyncWrite + Unpin), pause: Duration) {
 side_by_side! {
     (theirs) (ours)
 
-    async fn sleeps_take_as_long(time, log) {
-        let timer = time::Timer::new();
-        for micros in [0, 1, 999, 1_000, 1_001, 2_500, 70_000, 5_000_000] {
-            let start = timer.now();
-            timer.sleep(Duration::from_micros(micros)).await;
-            log.note(timer.now() - start);
-            timer.sleep_until(start + Duration::from_micros(2 * micros)).await;
-            log.note(timer.now() - start);
-        }
-        timer.sleep_until(timer.now() - secs(1)).await;
-        log.note("past");
-    }
-
     async fn resets_take_as_long(time, log) {
         let timer = time::Timer::new();
         let start = timer.now();

@@ -26,19 +26,20 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::support::{
-    Random, Wakes, current_thread, does_not_hang,
-    hostile::{Hook, quiet_panic},
-    ms, multi_thread,
-    panics::assert_panics,
-    paused, polls_and_turns, secs, settle,
-};
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::idle::{
     BuildError, Builder, IdleSet, Reaper,
     Touched::{self, Absent, Closed, Inserted, Present},
+};
+
+use crate::support::{
+    Random, Wakes, current_thread, does_not_hang,
+    hostile::{Hook, quiet_panic},
+    ms, multi_thread,
+    panics::assert_panics,
+    paused, polls_and_turns, secs, settle,
 };
 
 /// Returns a set with one shard, so that all keys are behind the same lock.

@@ -2,17 +2,10 @@
 //!
 //! The model has no deadlines, alarms or tasks. The stream is used by one task or by several tasks.
 
-use std::{future::Future, io, iter::Cycle, slice};
+use proptest::prelude::*;
+use tokio::time::sleep;
 
-use proptest::{collection, option, prelude::*};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split},
-    time::{Duration, Instant, sleep},
-};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
-
-use super::script::Scripted;
-use crate::support::{ms, paused};
+use super::*;
 
 /// The end of the timetables, in milliseconds.
 const END: u64 = 1_000;

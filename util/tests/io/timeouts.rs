@@ -1,19 +1,6 @@
 //! Timeouts, beyond the features of `tokio-io-timeout`.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    task::Poll,
-};
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tokio::task::coop;
-use tokio_test::{assert_pending, assert_ready_err, task};
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
-
-use super::exceeded;
-use crate::support::{beside_a_greedy_sibling, current_thread, ms, paused, poll_once, secs};
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_error_says_which_limit_it_was() {

@@ -10,15 +10,16 @@ use std::{
     task::Poll,
 };
 
-use crate::support::{
-    log::{Log, side_by_side},
-    ms, secs,
-};
 use axum::BoxError;
 use tokio::task::coop;
 use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep};
 use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
+
+use crate::support::{
+    log::{Log, side_by_side},
+    ms, secs,
+};
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
