@@ -11,7 +11,7 @@ mod no_descriptor_left;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Waits until no other test runs.
+/// Waits until no other test runs. A test calls it first, before it builds a runtime.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

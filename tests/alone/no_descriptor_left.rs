@@ -5,9 +5,13 @@ use std::{error::Error, io};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_wheel::{Timer, error::BuildError};
 
-#[tokio::test]
-async fn the_error_says_so() {
+use crate::support::current_thread;
+
+#[test]
+fn the_error_says_so() {
     let _alone = super::alone();
+    let runtime = current_thread();
+    let _entered = runtime.enter();
     let limit = getrlimit(Resource::Nofile);
     let none = Rlimit {
         current: Some(0),

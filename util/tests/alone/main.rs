@@ -20,7 +20,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Waits until no other test runs.
+/// Waits until no other test runs. A test calls it first, before it builds a runtime.
 #[allow(dead_code, reason = "without features, there are no tests")]
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
