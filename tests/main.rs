@@ -1,4 +1,4 @@
-//! The tests that share a process. Each test program takes as long to link as ten tests take to run.
+//! The tests that share a process, because cargo links each test program by itself.
 //!
 //! The tests of `alone/` measure or change their process, the subscriber of `tracing.rs` is global, and `docs.rs` needs
 //! files that the package does not have.
