@@ -1,6 +1,8 @@
-//! The pages name only tests and scripts that exist, and the workflow runs each step of `.ci/run`.
+//! The pages name only tests and scripts that exist, the workflow runs each step of `.ci/run`, and the floors of the
+//! core are those of CONTRIBUTING.md.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -127,4 +129,171 @@ fn the_workflow_runs_each_step_of_ci_run() {
         !in_matrix.contains(step) && !workflow.contains(&format!("bash .ci/{step}\n"))
     });
     assert_eq!(missing, None, "the workflow must run this step");
+}
+
+/// The rooms of each floor in `src/`, as CONTRIBUTING.md draws them. The lowest floor comes first.
+const FLOORS: [&[&str]; 4] = [&["error", "ground"], &["driver"], &["timer"], &["futures"]];
+/// Files and folders that are compiled only for tests. They may import anything.
+const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
+
+/// Adds the code of each module in a folder, without the root of the crate, comments, and modules inside a file.
+fn add_code(of: &str, folder: &Path, code: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let module = match (of, name) {
+            (_, "mod") => of.to_owned(),
+            ("", _) => name.to_owned(),
+            _ => format!("{of}::{name}"),
+        };
+        if TESTS.contains(&name) || module == "lib" {
+            continue;
+        } else if path.is_dir() {
+            add_code(&module, &path, code);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<_> = text.lines().collect();
+        let mut is_inside = false;
+        lines.retain(|line| {
+            is_inside |= line.contains("mod ") && line.ends_with('{');
+            let is_kept = !is_inside;
+            is_inside &= *line != "}";
+            is_kept
+        });
+        let lines = lines.into_iter();
+        let lines = lines.map(|line| line.split("//").next().unwrap());
+        code.insert(module, lines.collect::<Vec<_>>().join("\n"));
+    }
+}
+
+/// Returns the paths in an import: `a::c` and `a::d::e` of `a::{c, d::e as f}`.
+fn paths(import: &str) -> Vec<String> {
+    let Some((prefix, rest)) = import.split_once('{') else {
+        return vec![import.split(" as ").next().unwrap().trim().to_owned()];
+    };
+    let list = rest.rsplit_once('}').unwrap().0;
+    let mut depth = 0;
+    let items = list.split(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    let items = items.map(str::trim).filter(|item| !item.is_empty());
+    let paths = items.flat_map(|item| paths(item).into_iter());
+    paths.map(|path| prefix.to_owned() + &path).collect()
+}
+
+/// Returns the paths in the `use` items of a module, and whether each is a re-export. Then come the paths elsewhere.
+fn imports(code: &str) -> Vec<(String, bool)> {
+    let mut imports = Vec::new();
+    let (mut others, mut rest) = (String::new(), code);
+    while let Some((before, after)) = rest.split_once("use ") {
+        let line = before.rsplit('\n').next().unwrap().trim();
+        others.push_str(before);
+        rest = after;
+        if ["", "pub", "pub(crate)", "pub(super)"].contains(&line) {
+            let (import, end) = after.split_once(';').unwrap();
+            let paths = paths(import).into_iter();
+            imports.extend(paths.map(|path| (path, !line.is_empty())));
+            rest = end;
+        }
+    }
+    others.push_str(rest);
+    let words = others.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+    imports.extend(words.map(|word| (word.trim_matches(':').to_owned(), false)));
+    imports.retain(|(path, _)| path.contains("::"));
+    imports
+}
+
+/// No file imports from a higher floor, and no imports form a circle.
+///
+/// A re-export is not an import: a file that uses the name imports the item behind it.
+#[test]
+fn imports_go_down_only() {
+    let mut code = BTreeMap::new();
+    add_code("", &root().join("src"), &mut code);
+    // Returns a path in `module` from the root. Returns `None` if it begins with another crate or with a local name.
+    let absolute = |module: &str, path: &str| {
+        let mut parts = path.split("::").peekable();
+        let mut absolute: Vec<_> = match *parts.peek()? {
+            "crate" => Vec::new(),
+            "super" | "self" => module.split("::").collect(),
+            first if code.contains_key(&format!("{module}::{first}")) => {
+                module.split("::").collect()
+            }
+            _ => return None,
+        };
+        for part in parts {
+            match part {
+                "crate" | "self" => {}
+                "super" => drop(absolute.pop()),
+                part => absolute.push(part),
+            }
+        }
+        Some(absolute.join("::"))
+    };
+    let (mut found, mut reexports) = (Vec::new(), BTreeMap::new());
+    for (module, code) in &code {
+        for (path, is_public) in imports(code) {
+            let Some(of) = absolute(module, &path) else {
+                continue;
+            };
+            match is_public {
+                true => drop(
+                    reexports.insert(format!("{module}::{}", of.rsplit("::").next().unwrap()), of),
+                ),
+                false => found.push((module, of)),
+            }
+        }
+    }
+    assert!(found.len() > 150, "found only {} imports", found.len());
+    let floor = |module: &str| {
+        let room = module.split("::").next().unwrap();
+        let floor = FLOORS.iter().position(|rooms| rooms.contains(&room));
+        floor.unwrap_or_else(|| panic!("`{module}` must be in FLOORS"))
+    };
+    // Returns the file of the item behind a path. A module and an item that it re-exports may have the same name.
+    let file_of = |mut path: String| {
+        let behind = |path: &String| {
+            let ends = path.match_indices("::").map(|(at, _)| at);
+            let mut names = ends.chain([path.len()]).map(|end| path.split_at(end));
+            names.find_map(|(name, rest)| {
+                let of: &String = reexports.get(name)?;
+                (!of.starts_with(name)).then(|| format!("{of}{rest}"))
+            })
+        };
+        while let Some(of) = behind(&path) {
+            path = of;
+        }
+        while !code.contains_key(&path) {
+            path = path.rsplit_once("::")?.0.to_owned();
+        }
+        Some(path)
+    };
+    let mut wrong = Vec::new();
+    let mut imports = Vec::new();
+    let exported = reexports.iter().map(|(name, of)| (name, of.clone(), false));
+    for (module, path, is_import) in { found.into_iter() }
+        .map(|(module, path)| (module, path, true))
+        .chain(exported)
+    {
+        match file_of(path.clone()) {
+            None => wrong.push(format!("{module} imports {path} from the root")),
+            Some(file) if floor(&file) > floor(module) => {
+                wrong.push(format!("{module} imports {file} from a higher floor"));
+            }
+            Some(file) if is_import && file != *module => imports.push((module, file)),
+            Some(_) => {}
+        }
+    }
+    // In a circle, each file imports a file and is imported by a file. The loop removes all other imports.
+    let mut before = usize::MAX;
+    while imports.len() < before {
+        before = imports.len();
+        let importing: BTreeSet<_> = imports.iter().map(|(from, _)| (*from).clone()).collect();
+        let imported: BTreeSet<_> = imports.iter().map(|(_, to)| to.clone()).collect();
+        imports.retain(|(from, to)| imported.contains(*from) && importing.contains(to));
+    }
+    wrong.extend({ imports.iter() }.map(|(from, to)| format!("{from} imports {to} in a circle")));
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

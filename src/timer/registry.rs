@@ -14,7 +14,7 @@
 //!   when [`timer`] returns it.
 //! * No thread makes, starts or drops a timer while it holds the lock.
 //! * A forked process inherits a lock that another thread of its parent held, and nobody releases that lock. So each
-//!   process has a registry of its own. Test: `tests/fork.rs`.
+//!   process has a registry of its own. Test: `tests/alone/fork.rs`.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},

@@ -15,16 +15,13 @@ type Log = Arc<Mutex<Vec<&'static str>>>;
 
 /// Runs `timed` beside a task that yields once. Returns the order in which they end.
 async fn race(timed: impl Future<Output = ()> + Send + 'static) -> Vec<&'static str> {
+    async fn end(log: Log, name: &'static str, future: impl Future<Output = ()>) {
+        future.await;
+        log.lock().unwrap().push(name);
+    }
     let log = Log::default();
-    let ends = |name, future: Box<dyn Future<Output = ()> + Send + Unpin>| {
-        let log = log.clone();
-        tokio::spawn(async move {
-            future.await;
-            log.lock().unwrap().push(name);
-        })
-    };
-    let timed = ends("timer", Box::new(Box::pin(timed)));
-    let task = ends("task", Box::new(Box::pin(yield_now())));
+    let timed = tokio::spawn(end(log.clone(), "timer", timed));
+    let task = tokio::spawn(end(log.clone(), "task", yield_now()));
     timed.await.unwrap();
     task.await.unwrap();
     log.lock().unwrap().clone()

@@ -19,17 +19,11 @@ pub(crate) enum Step {
     PutUntil(Place, Moment),
     /// Polls the sleep once.
     Poll(Place),
-    /// Another task polls the sleep once and returns it.
-    PollElsewhere(Place),
     Reset(Place, Moment),
     Await(Place),
-    /// Another task awaits the sleep to its end.
-    AwaitElsewhere(Place),
     Drop(Place),
     /// Waits for the first of two sleeps. The other sleep is dropped or stays.
     Select(Place, Place, Loser),
-    /// Waits for the first of two new sleeps.
-    SelectNew(Span, Span),
     Timeout(Span, Work),
     TimeoutAt(Moment, Work),
     /// Puts a new interval into a place.
@@ -39,8 +33,6 @@ pub(crate) enum Step {
     TickWithin(Place, Span),
     ResetInterval(Place, ResetTo),
     Spawn(Vec<Step>),
-    /// Waits for the first child that ends.
-    JoinNext,
     JoinAll,
     /// Aborts all children.
     Abort,
@@ -228,14 +220,10 @@ fn step() -> BoxedStrategy<Step> {
         1 => Just(Step::Yield),
         6 => put(),
         6 => place().prop_map(Step::Poll),
-        2 => place().prop_map(Step::PollElsewhere),
         8 => (place(), any_moment()).prop_map(|(place, at)| Step::Reset(place, at)),
         3 => place().prop_map(Step::Await),
-        1 => place().prop_map(Step::AwaitElsewhere),
         1 => place().prop_map(Step::Drop),
         4 => select.prop_map(|(one, other, loser)| Step::Select(one, other, loser)),
-        1 => (span(), any_span()).prop_map(|(one, other)| Step::SelectNew(one, other)),
-        1 => (any_span(), span()).prop_map(|(one, other)| Step::SelectNew(one, other)),
     ];
     let timeouts = prop_oneof![
         (span(), work()).prop_map(|(span, work)| Step::Timeout(span, work)),
@@ -276,14 +264,12 @@ pub(crate) fn program() -> impl Strategy<Value = Vec<Step>> {
         prop_oneof![
             16 => step(),
             1 => grandchild.prop_map(Step::Spawn),
-            1 => Just(Step::JoinNext),
         ],
         12,
     );
     let step = prop_oneof![
         16 => step(),
         3 => child.prop_map(Step::Spawn),
-        1 => Just(Step::JoinNext),
         1 => Just(Step::JoinAll),
         1 => Just(Step::Abort),
         3 => (0..60_u64).prop_map(|millis| Step::Advance(Span::Micros(millis * 1_000))),

@@ -27,7 +27,7 @@ use tokio::{
 };
 use tokio_wheel::Instant;
 
-use crate::{
+use super::{
     program::{Loser, Moment, PLACES, Place, ResetTo, Span, Step, Work},
     time::Time,
 };
@@ -75,7 +75,7 @@ struct Ticking<T: Time> {
 
 /// Runs a program to its end.
 pub(crate) fn run<T: Time>(program: &[Step]) -> Result<Log, String> {
-    crate::run::<T, _>(async {
+    super::run::<T, _>(async {
         let world = Arc::new(World {
             start: Instant::now(),
             log: Mutex::default(),
@@ -131,20 +131,10 @@ impl<T: Time> Task<T> {
             Step::Put(place, span) => self.put(place, T::sleep(span.duration())),
             Step::PutUntil(place, at) => self.put(place, T::sleep_until(self.at(at))),
             Step::Poll(place) => return self.poll(place).await,
-            Step::PollElsewhere(place) => return self.poll_elsewhere(place).await,
             Step::Reset(place, at) => return self.reset(place, at).await,
             Step::Await(place) => return self.wait(place).await,
-            Step::AwaitElsewhere(place) => return self.wait_elsewhere(place).await,
             Step::Drop(place) => self.sleeps[place] = None,
             Step::Select(one, other, loser) => return self.select(one, other, loser).await,
-            Step::SelectNew(one, other) => {
-                return select! {
-                    biased;
-                    () = T::sleep(one.duration()) => "one",
-                    () = T::sleep(other.duration()) => "other",
-                }
-                .to_owned();
-            }
             Step::Timeout(span, work) => {
                 let outcome = T::timeout(span.duration(), do_work::<T>(work)).await;
                 return format!("{outcome:?}");
@@ -173,7 +163,6 @@ impl<T: Time> Task<T> {
                 let child = Self::new(self.world.clone(), path);
                 self.children.spawn(child.run(steps));
             }
-            Step::JoinNext => return format!("{:?}", self.join_next().await),
             Step::JoinAll => self.join_all().await,
             Step::Abort => {
                 self.settle().await;
@@ -230,22 +219,6 @@ impl<T: Time> Task<T> {
         kept.poll().await
     }
 
-    async fn poll_elsewhere(&mut self, place: Place) -> String {
-        if self.kept(place).is_none() {
-            return "none".to_owned();
-        }
-        let Some(mut kept) = self.sleeps[place].take() else {
-            return "none".to_owned();
-        };
-        let task = tokio::spawn(async move {
-            let outcome = kept.poll().await;
-            (kept, outcome)
-        });
-        let (kept, outcome) = task.await.unwrap();
-        self.sleeps[place] = Some(kept);
-        outcome
-    }
-
     async fn reset(&mut self, place: Place, at: Moment) -> String {
         let at = self.at(at);
         let start = self.world.start;
@@ -268,20 +241,6 @@ impl<T: Time> Task<T> {
             Some(kept) if !kept.is_far(start) => kept.wait().await,
             _ => "none".to_owned(),
         }
-    }
-
-    async fn wait_elsewhere(&mut self, place: Place) -> String {
-        let start = self.world.start;
-        match self.kept(place) {
-            Some(kept) if !kept.is_far(start) => {}
-            _ => return "none".to_owned(),
-        }
-        let Some(mut kept) = self.sleeps[place].take() else {
-            return "none".to_owned();
-        };
-        tokio::spawn(async move { kept.wait().await })
-            .await
-            .unwrap()
     }
 
     async fn select(&mut self, one: Place, other: Place, loser: Loser) -> String {
@@ -367,15 +326,8 @@ impl<T: Time> Task<T> {
         String::new()
     }
 
-    /// Waits for a child. Returns whether the child ended without an abort, or `None` if there are
-    /// no children.
-    async fn join_next(&mut self) -> Option<bool> {
-        let ended = self.children.join_next().await?;
-        Some(ended.map_or_else(|error| !error.is_cancelled(), |()| true))
-    }
-
     async fn join_all(&mut self) {
-        while self.join_next().await.is_some() {}
+        while self.children.join_next().await.is_some() {}
     }
 }
 

@@ -9,16 +9,16 @@
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tokio_wheel::Instant;
 
-use crate::{
+use super::{
     program::program,
     programs,
     run::run,
-    support::{ms, settle},
     time::{Ours, Theirs, Time},
 };
+use crate::support::{ms, settle};
 
-/// The number of programs, which take about 10 s without optimization.
-const PROGRAMS: u32 = 3_000;
+/// The number of programs, which take a few seconds without optimization.
+const PROGRAMS: u32 = 500;
 
 proptest! {
     #![proptest_config(programs(PROGRAMS))]
@@ -39,17 +39,12 @@ fn programs_come_to_every_outcome() {
         ("Poll(", ": None true true"),
         ("Poll(", ": Some(false) false false"),
         ("Poll(", ": Some(true) true true"),
-        ("PollElsewhere(", " false false"),
-        ("PollElsewhere(", " true true"),
         ("Reset(", "s"),
         ("Await(", ": true"),
-        ("AwaitElsewhere(", ": true"),
         ("Select(", "Dropped): 0 won"),
         ("Select(", "Dropped): 1 won"),
         ("Select(", "Stays): 0 won"),
         ("Select(", "Stays): 1 won"),
-        ("SelectNew(", ": one"),
-        ("SelectNew(", ": other"),
         ("Timeout(", ": None"),
         ("Timeout(", ": Some([])"),
         ("Timeout(", ": Some([false])"),
@@ -59,8 +54,6 @@ fn programs_come_to_every_outcome() {
         ("TickWithin(", "s 0ns"),
         ("TickWithin(", ": timeout"),
         ("ResetInterval(", ": "),
-        ("JoinNext", ": Some(true)"),
-        ("JoinNext", ": Some(false)"),
         ("Advance(", ": "),
     ];
     let mut missing = outcomes.to_vec();
@@ -71,6 +64,9 @@ fn programs_come_to_every_outcome() {
         for (_, what) in log.values().flatten() {
             let (_, what) = what.split_once(": ").unwrap_or_default();
             missing.retain(|(step, outcome)| !what.starts_with(step) || !what.ends_with(outcome));
+        }
+        if missing.is_empty() {
+            break;
         }
     }
     assert_eq!(missing, []);
@@ -90,6 +86,6 @@ fn is_elapsed_between_a_reset_and_a_poll() {
         assert!(T::is_elapsed(&sleep));
         elapsed
     }
-    assert_eq!(crate::run::<Theirs, _>(elapsed::<Theirs>()), Ok(true));
-    assert_eq!(crate::run::<Ours, _>(elapsed::<Ours>()), Ok(false));
+    assert_eq!(super::run::<Theirs, _>(elapsed::<Theirs>()), Ok(true));
+    assert_eq!(super::run::<Ours, _>(elapsed::<Ours>()), Ok(false));
 }

@@ -8,14 +8,18 @@ use super::*;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Ticks and deadlines are arbitrary numbers of nanoseconds.
+    /// Ticks and deadlines are arbitrary numbers of nanoseconds. A sleep is ready in the first millisecond of tokio's
+    /// alarm that has reached the tick of the deadline. The paused clock moves by whole milliseconds to it.
     #[test]
     fn whatever_the_tick_and_the_deadline(
         tick in 1..20_000_000_u64,
         offset in 0..20_000_000_u64,
         nanos in prop::collection::vec(0..200_000_000_u64, 1..20),
     ) {
+        const MILLI: u64 = 1_000_000;
         paused().block_on(async {
+            let start = Instant::now();
+            let since_start = |at: Instant| (at - start).as_nanos() as u64;
             tokio::time::advance(Duration::from_nanos(offset)).await;
             let timer = Timer::builder().tick(Duration::from_nanos(tick)).install().unwrap();
             tokio::time::advance(Duration::from_nanos(offset / 3)).await;
@@ -31,6 +35,9 @@ proptest! {
             while let Some(ended) = sleeps.join_next().await {
                 let (deadline, now) = ended.unwrap();
                 assert!(now >= deadline, "early by {:?}", deadline - now);
+                let due = offset + (since_start(deadline) - offset).next_multiple_of(tick);
+                let latest = due.next_multiple_of(MILLI) + (offset + offset / 3) % MILLI;
+                assert!(since_start(now) <= latest, "late, {deadline:?}, {now:?}");
             }
         });
     }

@@ -24,8 +24,8 @@ fn hooked<F: Future<Output = Arc<Hook>>>(body: impl FnOnce() -> F + Send + 'stat
 fn wake_may_drop_a_sleep_of_the_same_batch() {
     hooked(|| async {
         let (same, later) = (
-            support::pending(sleep(ms(5))),
-            support::pending(sleep(ms(50))),
+            crate::support::pending(sleep(ms(5))),
+            crate::support::pending(sleep(ms(50))),
         );
         let hook = Hook::on_wake(|| {
             touch(same);
@@ -42,7 +42,7 @@ fn wake_may_drop_a_sleep_of_the_same_batch() {
 #[test]
 fn a_dropped_sleep_may_take_down_another_with_its_waker() {
     hooked(|| async {
-        let other = support::pending(sleep(ms(5)));
+        let other = crate::support::pending(sleep(ms(5)));
         let hook = Hook::on_drop(|| touch(other));
         let mut sleep = sleep(ms(5));
         // The entry holds the only waker.
@@ -57,7 +57,7 @@ fn a_dropped_sleep_may_take_down_another_with_its_waker() {
 #[test]
 fn clone_may_touch_the_shard_at_registration() {
     hooked(|| async {
-        let other = support::pending(sleep(ms(5)));
+        let other = crate::support::pending(sleep(ms(5)));
         let hook = Hook::on_clone(|| touch(other));
         let mut sleep = sleep(ms(5));
         assert_pending!(poll(&mut sleep, &hook.waker()));
@@ -69,7 +69,7 @@ fn clone_may_touch_the_shard_at_registration() {
 #[test]
 fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
     hooked(|| async {
-        let mut sleep = support::pending(sleep(ms(5)));
+        let mut sleep = crate::support::pending(sleep(ms(5)));
         let hook = Hook::on_clone(|| {
             assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
             assert!(task::spawn(advance(Duration::ZERO)).poll().is_pending());
@@ -89,9 +89,9 @@ fn the_end_of_a_runtime_may_take_down_sleeps_with_their_wakers() {
         let runtime = paused();
         let entered = runtime.enter();
         let (one, two, three) = (
-            support::pending(sleep(ms(5))),
-            support::pending(sleep(ms(5))),
-            support::pending(sleep(secs(5))),
+            crate::support::pending(sleep(ms(5))),
+            crate::support::pending(sleep(ms(5))),
+            crate::support::pending(sleep(secs(5))),
         );
         drop(entered);
         let on_wake = Hook::on_wake(move || drop((one, two)));

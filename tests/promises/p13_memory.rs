@@ -1,6 +1,6 @@
 //! Promise 13, memory: a pending sleep takes at most 80 bytes, its future and its entry together.
 //!
-//! `wheel::nodes::tests::a_waker_takes_40_bytes` checks the entry, and `tests/memory.rs` checks both together.
+//! `wheel::nodes::tests::a_waker_takes_40_bytes` checks the entry, and `tests/alone/memory.rs` checks both together.
 
 use super::*;
 

@@ -125,7 +125,7 @@ fn a_left_entry_wakes_the_driver_once() {
     on_a_worker(async {
         let (wakes, waker) = Wakes::new();
         let before = Timer::current().metrics().driver_wakeups();
-        set_and_cancel(secs(3), &waker);
+        set_and_cancel(ms(300), &waker);
         while Arc::strong_count(&wakes) > 2 {
             tokio::time::sleep(ms(20)).await;
         }

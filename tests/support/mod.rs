@@ -256,3 +256,27 @@ pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
     }
     panic!("the future is not ready after 1,000 polls without budget");
 }
+
+/// Polls to the end of a crowd's work in a task, beside a task that yields. Returns the number of polls, and of the turns
+/// that the other task had.
+///
+/// A task that calls `yield_now` continues only after the runtime has checked its I/O. The runtime does so after 16 polls
+/// in a row that wake no task.
+pub(crate) async fn polls_and_turns<T>(
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T> + Send + 'static,
+) -> (usize, usize) {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counts = polls.clone();
+    let works = tokio::spawn(poll_fn(move |cx| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        poll(cx).map(drop)
+    }));
+    let (mut turns, mut before) = (0, usize::MAX);
+    while before != polls.load(Ordering::Relaxed) {
+        before = polls.load(Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        turns += 1;
+    }
+    works.abort();
+    (before, turns)
+}

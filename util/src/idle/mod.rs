@@ -98,7 +98,7 @@
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
 //! lock. [`Builder::shards`] sets the number of shards. A shard takes memory from the insertion of
 //! its first key: 6 KiB for its wheel, and 6 KiB for the wheel's first 256 entries. So a set with
-//! five small keys takes up to 64 KiB, or 14 KiB with one shard (`tests/memory.rs`).
+//! five small keys takes up to 64 KiB, or 14 KiB with one shard (`tests/alone/memory.rs`).
 //!
 //! The memory of a shard grows and shrinks with the number of its keys. When the hash table of a
 //! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most

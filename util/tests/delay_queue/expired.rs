@@ -4,20 +4,6 @@ use futures_core::FusedStream;
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn expired_returns_elements_in_order_and_then_none() {
-    let start = Instant::now();
-    let mut queue = DelayQueue::new();
-    for delay in [30, 10, 20] {
-        queue.insert(delay, ms(delay));
-    }
-    for delay in [10, 20, 30] {
-        assert_eq!(queue.expired().await.unwrap().into_inner(), delay);
-        assert_eq!(start.elapsed(), ms(delay));
-    }
-    assert!(queue.expired().await.is_none());
-}
-
 /// Dropping the future before or after a poll loses no element.
 #[tokio::test(start_paused = true)]
 async fn expired_is_cancel_safe() {

@@ -10,23 +10,6 @@ pub(crate) fn assert_absent(queue: &mut DelayQueue<usize>, key: &delay_queue::Ke
     assert!(queue.try_remove(key).is_none());
 }
 
-#[test]
-fn cleared_elements_keys_stay_absent() {
-    let mut queue = DelayQueue::new();
-    let mut stale = Vec::new();
-    for _ in 0..5 {
-        stale.extend((0..1_000).map(|n| queue.insert(n, secs(1))));
-        queue.compact();
-        queue.clear();
-        queue.shrink_to_fit();
-    }
-    let keys: Vec<_> = (0..1_000).map(|n| queue.insert(n, secs(1))).collect();
-    for key in &stale {
-        assert_absent(&mut queue, key);
-    }
-    assert!(keys.iter().all(|key| queue.try_remove(key).is_some()));
-}
-
 /// The keys of removed elements name nothing after a call of `compact` and new insertions.
 #[test]
 fn keys_of_moved_elements_stay_absent_once_they_are_gone() {

@@ -5,20 +5,6 @@ use super::*;
 /// The elements of two chunks. One chunk always stays, and one is being filled.
 const LITTLE: usize = 512;
 
-#[tokio::test(start_paused = true)]
-async fn memory_goes_back_when_elements_come_out() {
-    let mut queue = DelayQueue::new();
-    for n in 0..20_000 {
-        queue.insert(n, ms(n / 10));
-    }
-    let peak = queue.capacity();
-    assert!(peak >= 20_000);
-    for n in 0..20_000 {
-        queue.next().await.unwrap();
-        assert!(queue.capacity() <= 20_000 - n + LITTLE, "after {n}");
-    }
-}
-
 #[test]
 fn memory_goes_back_when_elements_are_removed() {
     let mut queue = DelayQueue::new();
@@ -61,28 +47,6 @@ fn what_was_reserved_stays() {
     queue.compact();
     assert!(queue.capacity() <= LITTLE, "the reservation has ended");
     assert_eq!(queue.len(), 1);
-}
-
-/// Elements do not move, so a few elements may keep the memory of many. Later insertions use it first.
-#[test]
-fn what_few_elements_keep_is_used_first() {
-    let mut queue = DelayQueue::new();
-    let keys: Vec<_> = (0..50_000).map(|n| queue.insert(n, secs(1))).collect();
-    let peak = queue.capacity();
-    for (n, key) in keys.iter().enumerate() {
-        if n % 200 != 0 {
-            queue.remove(key);
-        }
-    }
-    queue.compact();
-    assert!(queue.capacity() > 40_000, "no memory is without elements");
-    for n in 0..40_000 {
-        queue.insert(n, secs(1));
-    }
-    assert!(queue.capacity() <= peak);
-    for (n, key) in keys.iter().enumerate().step_by(200) {
-        assert_eq!(queue.remove(key).into_inner(), n);
-    }
 }
 
 /// The number of clones shows whether a value was dropped.

@@ -408,7 +408,7 @@ macro_rules! compare {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn a_queue_polled_by_hand(program in vec(any_op(), 1..100)) {

@@ -27,19 +27,6 @@ async fn order_within_a_millisecond() {
     assert_eq!(due(&mut queue).await, [1, 2, 3, 9, 33, 50, 63, 64]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_was_due_when_it_was_inserted_comes_out_first() {
-    let mut queue = DelayQueue::new();
-    queue.insert("waits", ms(500));
-    tokio::time::sleep(ms(100)).await;
-    assert!(due(&mut queue).await.is_empty());
-    let now = Instant::now();
-    queue.insert_at("at 200", now + ms(100));
-    queue.insert_at("at 100", now);
-    tokio::time::sleep(ms(500)).await;
-    assert_eq!(due(&mut queue).await, ["at 100", "at 200", "waits"]);
-}
-
 /// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree
 /// on it.
 #[tokio::test(start_paused = true)]
@@ -111,48 +98,4 @@ async fn far_deadlines_saturate() {
     queue.reset(&key, ms(5));
     assert_eq!(queue.next().await.unwrap().key(), key);
     assert_eq!(queue.remove(&never).into_inner(), "never");
-}
-
-/// On the real clock, several threads fill and change a queue while a task waits for it.
-#[test]
-fn never_lost_among_threads() {
-    const THREADS: usize = 4;
-    const EACH: usize = 500;
-    does_not_hang(|| {
-        let queue = Arc::new(Mutex::new(DelayQueue::new()));
-        let fill = |thread: usize| {
-            let queue = queue.clone();
-            move || {
-                for n in 0..EACH {
-                    let delay = Duration::from_micros((n * 7_919 % 4_000) as u64);
-                    let key = queue.lock().unwrap().insert((thread, n), delay);
-                    if n % 3 == 0 {
-                        let again = Duration::from_micros((n * 104_729 % 4_000) as u64);
-                        let _came_out = queue.lock().unwrap().try_reset(&key, again);
-                    }
-                    if n % 50 == 0 {
-                        queue.lock().unwrap().compact();
-                        std::thread::sleep(ms(1));
-                    }
-                }
-            }
-        };
-        let threads: Vec<_> = (0..THREADS).map(|n| std::thread::spawn(fill(n))).collect();
-        let runtime = multi_thread(2);
-        let mut left = THREADS * EACH;
-        let queue = queue.clone();
-        let waits = runtime.spawn(poll_fn(move |cx| {
-            while let Poll::Ready(Some(_)) = queue.lock().unwrap().poll_expired(cx) {
-                left -= 1;
-            }
-            match left {
-                0 => Poll::Ready(()),
-                _ => Poll::Pending,
-            }
-        }));
-        runtime.block_on(waits).unwrap();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
-    });
 }

@@ -106,38 +106,30 @@ fn a_poll_after_the_timers_shutdown_names_the_remedy() {
     assert!(assert_ready!(queue.poll_expired(&mut cx)).is_none());
 }
 
-/// Defines a test of a queue whose only element has expired. A poll panics, because it clones a hostile waker or drops
-/// the hostile waker of an earlier poll. The next poll must return the element.
-macro_rules! a_poll_that_panics_loses_no_element {
-    ($name:ident: $Queue:ty) => {
-        #[tokio::test(start_paused = true)]
-        async fn $name() {
-            fn poll(queue: &mut $Queue, waker: &Waker) -> Option<Poll<Option<u8>>> {
-                let poll = || queue.poll_expired(&mut Context::from_waker(waker));
-                let polled = catch_unwind(AssertUnwindSafe(poll)).ok()?;
-                Some(polled.map(|element| Some(element?.into_inner())))
-            }
-            let (on_clone, on_drop) = (Hook::on_clone(quiet_panic), Hook::on_drop(quiet_panic));
-            let mut queue = <$Queue>::new();
+/// The only element of a queue has expired. A poll panics, because it clones a hostile waker or drops the hostile waker of
+/// an earlier poll. The next poll must return the element.
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_panics_loses_no_element() {
+    fn poll(queue: &mut DelayQueue<u8>, waker: &Waker) -> Option<Poll<Option<u8>>> {
+        let poll = || queue.poll_expired(&mut Context::from_waker(waker));
+        let polled = catch_unwind(AssertUnwindSafe(poll)).ok()?;
+        Some(polled.map(|element| Some(element?.into_inner())))
+    }
+    let (on_clone, on_drop) = (Hook::on_clone(quiet_panic), Hook::on_drop(quiet_panic));
+    let mut queue = DelayQueue::new();
+    queue.insert(7, ms(5));
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(poll(&mut queue, &on_clone.waker()), None);
+    assert_eq!(queue.len(), 1);
+    assert_eq!(poll(&mut queue, Waker::noop()), Some(Poll::Ready(Some(7))));
 
-            queue.insert(7, ms(5));
-            tokio::time::sleep(ms(10)).await;
-            assert_eq!(poll(&mut queue, &on_clone.waker()), None);
-            assert_eq!(queue.len(), 1);
-            assert_eq!(poll(&mut queue, Waker::noop()), Some(Poll::Ready(Some(7))));
-
-            queue.insert(8, ms(5));
-            assert_eq!(poll(&mut queue, &on_drop.waker()), Some(Poll::Pending));
-            tokio::time::sleep(ms(10)).await;
-            assert_eq!(poll(&mut queue, Waker::noop()), None);
-            assert_eq!(queue.len(), 1);
-            assert_eq!(poll(&mut queue, Waker::noop()), Some(Poll::Ready(Some(8))));
-        }
-    };
+    queue.insert(8, ms(5));
+    assert_eq!(poll(&mut queue, &on_drop.waker()), Some(Poll::Pending));
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(poll(&mut queue, Waker::noop()), None);
+    assert_eq!(queue.len(), 1);
+    assert_eq!(poll(&mut queue, Waker::noop()), Some(Poll::Ready(Some(8))));
 }
-
-a_poll_that_panics_loses_no_element!(a_poll_that_panics_loses_no_element: DelayQueue<u8>);
-a_poll_that_panics_loses_no_element!(neither_does_tokio_util: tokio_util::time::DelayQueue<u8>);
 
 /// tokio-util's queue panics here. Its callers lose the key, or the element.
 #[tokio::test(start_paused = true)]

@@ -30,18 +30,6 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_queue_leaves_nothing_in_its_timer() {
-    let ambient = Timer::current();
-    let mut queue = task::spawn(DelayQueue::new());
-    queue.insert("a", secs(10));
-    assert_pending!(queue.poll_next());
-    assert_eq!(ambient.metrics().pending(), 1);
-    drop(queue);
-    assert_eq!(ambient.metrics().pending(), 0);
-    assert_eq!(ambient.metrics().cancelled(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timer_of_ones_own() {
     let start = Instant::now();
     let timer = Timer::builder().tick(ms(5)).build().unwrap();
@@ -107,7 +95,7 @@ fn a_queue_outlives_the_runtime_that_polled_it() {
     let first = current_thread();
     let mut queue = DelayQueue::new();
     // The first poll must come before the deadline. Under qemu, it comes more than 20 ms after the insertion.
-    queue.insert("a", ms(500));
+    queue.insert("a", ms(200));
     let waker = Waker::noop();
     first.block_on(async {
         let mut cx = Context::from_waker(waker);

@@ -2,9 +2,10 @@
 
 use std::{cell::Cell, fmt::Debug, hash::Hash, marker::PhantomPinned};
 
-use crate::support::auto_traits::{Nothing, auto_traits};
 use futures_core::FusedStream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+use crate::support::auto_traits::{Nothing, auto_traits};
 
 use super::*;
 

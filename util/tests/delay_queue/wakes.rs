@@ -22,27 +22,6 @@ async fn once_for_many_earlier_deadlines() {
     assert_eq!(wakes.count(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn once_in_time_for_each_deadline() {
-    let (wakes, waker) = Wakes::new();
-    let mut queue = DelayQueue::new();
-    // The delay stays within the first level, so no element moves between levels.
-    for n in 1..4 {
-        queue.insert(n, ms(n));
-    }
-    for n in 1..4 {
-        assert!(!is_ready(&mut queue, &waker));
-        assert_eq!(wakes.count(), n - 1);
-        tokio::time::sleep(ms(1)).await;
-        settle().await;
-        assert_eq!(wakes.count(), n);
-        assert!(is_ready(&mut queue, &waker));
-    }
-    assert!(is_ready(&mut queue, &waker));
-    tokio::time::sleep(secs(1)).await;
-    assert_eq!(wakes.count(), 3);
-}
-
 /// The poll that returns the last element keeps its waker for the next insertion.
 #[tokio::test(start_paused = true)]
 async fn not_while_the_task_takes_elements_out() {

@@ -7,9 +7,6 @@ const MANY: usize = 100_000;
 /// The steps of the wheel in one poll, which take about a millisecond.
 const MOST_AT_ONCE: usize = 16_384;
 
-/// The number of polls in a row without a wake, after which the runtime checks its I/O.
-const QUIET_TURNS: usize = 16;
-
 #[tokio::test(start_paused = true)]
 async fn what_is_due_comes_out_in_turns() {
     let mut queue = DelayQueue::new();
@@ -45,28 +42,13 @@ fn put_off() -> DelayQueue<usize> {
     queue
 }
 
-/// A task that calls tokio's `yield_now` waits until the runtime checks its I/O.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {
     for fill in [about_to_cascade, put_off] {
         let mut queue = fill();
         tokio::time::sleep(ms(8_192)).await;
-        let polls = Arc::new(AtomicUsize::new(0));
-        let drains = tokio::spawn({
-            let polls = polls.clone();
-            poll_fn(move |cx| {
-                polls.fetch_add(1, Ordering::Relaxed);
-                queue.poll_expired(cx).map(drop)
-            })
-        });
-        let (mut turns, mut before) = (0, usize::MAX);
-        while before != polls.load(Ordering::Relaxed) {
-            before = polls.load(Ordering::Relaxed);
-            tokio::task::yield_now().await;
-            turns += 1;
-        }
-        assert!(before >= MANY / MOST_AT_ONCE, "only {before} polls");
-        assert!(turns > before / QUIET_TURNS, "only {turns} turns");
-        drains.abort();
+        let (polls, turns) = polls_and_turns(move |cx| queue.poll_expired(cx)).await;
+        assert!(polls >= MANY / MOST_AT_ONCE, "only {polls} polls");
+        assert!(turns > polls / 16, "only {turns} turns");
     }
 }

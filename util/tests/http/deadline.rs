@@ -1,13 +1,6 @@
 //! Tests the deadline that a handler gets.
 
-use std::convert::Infallible;
-
-use http::{Request, Response};
-use tokio_wheel::{Duration, Instant, sleep};
-use tokio_wheel_util::http::{Deadline, TimeoutLayer};
-use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
-
-use crate::support::secs;
+use super::*;
 
 type Look = BoxCloneService<Request<()>, Response<Option<Deadline>>, Infallible>;
 

@@ -1,16 +1,8 @@
 //! Tests the header `grpc-timeout`, the client that writes it, and the response to a late gRPC request.
 
-use std::{convert::Infallible, future::pending};
-
-use http::{HeaderValue, Request, Response};
 use proptest::prelude::*;
-use tokio_wheel::{Duration, Instant};
-use tokio_wheel_util::http::{
-    Deadline, GrpcTimeoutLayer, TimeoutLayer, format_grpc_timeout, parse_grpc_timeout,
-};
-use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneService};
 
-use crate::support::{ms, secs};
+use super::*;
 
 /// Parses a value by the specification: at most 8 digits, and then a unit.
 fn oracle(value: &str) -> Option<Duration> {

@@ -2,20 +2,9 @@
 //!
 //! The events, their order and their times must be equal.
 
-use std::future::Future;
-
 use axum::body::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
-use crate::{
-    Parts, read,
-    support::{
-        log::{Log, side_by_side},
-        ms, secs,
-    },
-};
+use super::*;
 
 mod original {
     pub(super) use tokio::time::sleep;

@@ -2,20 +2,14 @@
 //!
 //! Clients use pipes in memory, and the clock is paused.
 
-use std::{convert::Infallible, future::pending};
-
 use axum::{
     Router,
-    body::{Body, Bytes},
-    extract::rejection::BytesRejection,
-    response::{IntoResponse, Response},
+    body::Body,
     routing::{get, post},
 };
-use http::{Request, StatusCode, header};
-use http_body_util::BodyExt as _;
+use http::{Method, header};
 use hyper::{
     body::{Body as _, Incoming},
-    client::conn,
     server::conn::http1,
     service::service_fn,
 };
@@ -26,101 +20,28 @@ use hyper_util::{
 };
 use tokio::{io::duplex, task::yield_now};
 use tokio_stream::StreamExt as _;
-use tokio_wheel::{Instant, Timer, sleep, timeout};
-use tokio_wheel_util::http::{
-    BodyLimits, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody,
-    TimeoutLayer,
-};
 
+use super::*;
 use crate::{
-    Parts, read,
-    support::{self, secs, settle},
+    hyper::server::{Auto1, Auto2, Client, Http1, Protocol, each_that},
+    support::settle,
 };
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Version {
-    Http1,
-    Http2,
-}
-
-use Version::*;
-
-enum Client {
-    Http1(conn::http1::SendRequest<Body>),
-    Http2(conn::http2::SendRequest<Body>),
-}
-
-impl Client {
-    /// Starts a server for `app` and returns its only client. `pipe` is the size of the pipe between them, in bytes.
-    async fn of(version: Version, app: Router, pipe: usize) -> Self {
-        let (client, io) = duplex(pipe);
-        let (client, io) = (TokioIo::new(client), TokioIo::new(io));
-        let service = TowerToHyperService::new(app);
-        let executor = TokioExecutor::new();
-        tokio::spawn(async move {
-            let server = auto::Builder::new(executor);
-            // A connection fails if its client or a body fails.
-            drop(server.serve_connection(io, service).await);
-        });
-        match version {
-            Http1 => {
-                let (client, connection) = conn::http1::handshake(client).await.unwrap();
-                tokio::spawn(connection);
-                Self::Http1(client)
-            }
-            Http2 => {
-                let executor = TokioExecutor::new();
-                let (client, connection) = conn::http2::handshake(executor, client).await.unwrap();
-                tokio::spawn(connection);
-                Self::Http2(client)
-            }
-        }
-    }
-
-    async fn send(&mut self, request: Request<Body>) -> hyper::Result<http::Response<Incoming>> {
-        match self {
-            Self::Http1(client) => {
-                client.ready().await?;
-                client.send_request(request).await
-            }
-            Self::Http2(client) => {
-                client.ready().await?;
-                client.send_request(request).await
-            }
-        }
-    }
-
-    async fn get(&mut self, path: &str) -> http::Response<Incoming> {
-        self.send(request("GET", path, Body::empty()))
-            .await
-            .unwrap()
-    }
-
-    async fn post(&mut self, path: &str, parts: Parts) -> http::Response<Incoming> {
-        self.send(request("POST", path, Body::new(parts)))
-            .await
-            .unwrap()
-    }
-}
-
-fn request(method: &str, path: &str, body: Body) -> Request<Body> {
-    let request = Request::builder().method(method).header("host", "test");
-    let uri = format!("http://test{path}");
-    request.uri(uri).body(body).unwrap()
-}
 
 /// Runs a test once for each version of HTTP.
-macro_rules! on_both_versions {
-    ($($(#[$attribute:meta])* async fn $name:ident($version:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            for $version in [Http1, Http2] {
-                println!("{:?}", $version);
-                support::paused().block_on(async $body);
-            }
-        }
-    )*};
+fn on_both_versions(test: impl AsyncFn(Protocol)) {
+    each_that(|protocol| [Auto1, Auto2].contains(&protocol), test);
+}
+
+/// Starts a server for `app` and returns its only client. `pipe` is the size of the pipe between them, in bytes.
+async fn client_of(app: Router, protocol: Protocol, pipe: usize) -> Client {
+    let (client, io) = duplex(pipe);
+    let service = TowerToHyperService::new(app);
+    tokio::spawn(async move {
+        let server = auto::Builder::new(TokioExecutor::new());
+        // A connection fails if its client or a body fails.
+        drop(server.serve_connection(TokioIo::new(io), service).await);
+    });
+    Client::new(protocol, client).await
 }
 
 const PIPE: usize = 65_536;
@@ -130,81 +51,46 @@ const LIMITS: BodyLimits = BodyLimits::new()
     .frame_timeout(secs(10))
     .body_timeout(secs(60));
 
-/// Responds with the length of the body, or with the limit that the body has exceeded.
-async fn upload(body: Result<Bytes, BytesRejection>) -> Response {
-    match body {
-        Ok(bytes) => bytes.len().to_string().into_response(),
-        Err(rejection) => match LimitExceeded::find(&rejection) {
-            Some(exceeded) => (StatusCode::REQUEST_TIMEOUT, exceeded.to_string()).into_response(),
-            None => rejection.into_response(),
-        },
-    }
-}
-
-async fn text(response: http::Response<Incoming>) -> String {
-    String::from_utf8(response.collect().await.unwrap().to_bytes().to_vec()).unwrap()
-}
-
 async fn assert_idle() {
     settle().await;
     assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
-on_both_versions! {
-    async fn a_late_request_has_an_answer_and_the_connection_goes_on(version) {
-        let app = Router::new()
-            .route("/slow", get(pending::<()>))
-            .route("/fast", get(async || "done"))
-            .layer(TimeoutLayer::new(secs(10)));
-        let mut client = Client::of(version, app, PIPE).await;
-        for _ in 0..3 {
-            let start = Instant::now();
-            let response = client.get("/slow").await;
-            assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-            assert_eq!(text(response).await, "");
-            assert_eq!(start.elapsed(), secs(10));
-            assert_eq!(text(client.get("/fast").await).await, "done");
-        }
-        assert_idle().await;
-    }
-
-    async fn a_request_whose_client_goes_away_leaves_nothing(version) {
-        let app = Router::new()
-            .route("/slow", get(pending::<()>))
-            .layer(TimeoutLayer::new(secs(10)));
-        let mut client = Client::of(version, app, PIPE).await;
-        assert!(timeout(secs(1), client.get("/slow")).await.is_err());
-        assert_idle().await;
-        assert_eq!(Timer::current().metrics().registered(), 2, "one for the request, one for the timeout of the test");
-        drop(client);
-    }
-
-    /// An HTTP/1 connection closes, and an HTTP/2 stream is reset.
-    async fn a_handler_that_streams_too_slowly_is_cut_off(version) {
+/// An HTTP/1 connection closes, and an HTTP/2 stream is reset.
+#[test]
+fn a_handler_that_streams_too_slowly_is_cut_off() {
+    on_both_versions(async |protocol| {
         for (pause, takes, bytes) in [(9, 60, 28), (11, 10, 4)] {
+            let parts = async move || Body::new(Parts::every(secs(pause), 20));
             let app = Router::new()
-                .route("/", get(async move || Body::new(Parts::every(secs(pause), 20))))
+                .route("/", get(parts))
                 .route("/fast", get(async || "done"))
                 .layer(ResponseBodyTimeoutLayer::with_limits(LIMITS));
-            let mut client = Client::of(version, app, PIPE).await;
+            let mut client = client_of(app, protocol, PIPE).await;
             let start = Instant::now();
-            let response = client.get("/").await;
+            let response = client.ask("/").await.unwrap();
             assert_eq!(response.status(), StatusCode::OK);
             let (read, error) = read(response.into_body()).await;
             assert_eq!((read, start.elapsed()), (bytes, secs(takes)));
-            let error = error.unwrap();
-            let sees = if version == Http1 { "UnexpectedEof" } else { "INTERNAL_ERROR" };
-            assert!(format!("{error:?}").contains(sees), "{error:?}");
-            let again = client.send(request("GET", "/fast", Body::empty())).await;
-            assert_eq!(again.is_err(), version == Http1);
+            let error = format!("{:?}", error.unwrap());
+            let sees = if protocol.is_http1() {
+                "UnexpectedEof"
+            } else {
+                "INTERNAL_ERROR"
+            };
+            assert!(error.contains(sees), "{error}");
+            assert_eq!(client.ask("/fast").await.is_err(), protocol.is_http1());
             assert_idle().await;
         }
-    }
+    });
+}
 
-    /// hyper polls a body only while it has room for a frame.
-    async fn a_slow_reader_is_not_cut_off(version) {
-        const FRAMES: usize = 200;
-        const LARGE: usize = 16_384;
+/// hyper polls a body only while it has room for a frame.
+#[test]
+fn a_slow_reader_is_not_cut_off() {
+    const FRAMES: usize = 100;
+    const LARGE: usize = 16_384;
+    on_both_versions(async |protocol| {
         // The reader must wait for a moment before each frame.
         let frames = async || {
             Body::from_stream(tokio_stream::iter(0..FRAMES).then(async |_| {
@@ -215,73 +101,57 @@ on_both_versions! {
         let app = Router::new()
             .route("/", get(frames))
             .layer(ResponseBodyTimeoutLayer::with_limits(LIMITS));
-        let mut client = Client::of(version, app, 1_024).await;
+        let mut client = client_of(app, protocol, 1_024).await;
         let start = Instant::now();
-        let mut body = client.get("/").await.into_body();
+        let mut body = client.ask("/").await.unwrap().into_body();
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
             bytes += frame.unwrap().into_data().unwrap().len();
             sleep(secs(60)).await;
         }
         assert_eq!(bytes, FRAMES * LARGE);
-        assert!(start.elapsed() > secs(3_600), "the reader must be slow: {:?}", start.elapsed());
+        assert!(start.elapsed() > secs(3_600), "the reader must be slow");
         assert_idle().await;
-    }
+    });
+}
 
-    async fn all_limits_together_leave_alone_what_is_in_time(version) {
+#[test]
+fn all_limits_together_leave_alone_what_is_in_time() {
+    on_both_versions(async |protocol| {
+        let sized = async || Body::new(Parts::every(secs(1), 3).sized());
         let app = Router::new()
             .route("/", post(async |body: Body| Body::new(body)))
-            .route("/sized", get(async || Body::new(Parts::every(secs(1), 3).sized())))
+            .route("/sized", get(sized))
             .route("/empty", get(async || StatusCode::NO_CONTENT))
             .layer((
                 TimeoutLayer::new(secs(10)).deadline().grpc(),
                 RequestBodyTimeoutLayer::with_limits(LIMITS),
                 ResponseBodyTimeoutLayer::with_limits(LIMITS),
             ));
-        let mut client = Client::of(version, app, PIPE).await;
-        let echo = client.post("/", Parts::every(secs(5), 8)).await;
+        let mut client = client_of(app, protocol, PIPE).await;
+        let parts = Body::new(Parts::every(secs(5), 8));
+        let echo = client.ask_with(Method::POST, "/", parts).await.unwrap();
         assert_eq!(read(echo.into_body()).await.0, 32);
         // tower-http hides the length, so HTTP/1 would send chunks.
-        let sized = client.get("/sized").await;
+        let sized = client.ask("/sized").await.unwrap();
         assert_eq!(sized.headers()[header::CONTENT_LENGTH], "12");
         assert_eq!(read(sized.into_body()).await.0, 12);
-        let empty = client.get("/empty").await;
+        let empty = client.ask("/empty").await.unwrap();
         assert!(empty.body().is_end_stream());
         assert_idle().await;
-    }
-
-    /// A handler reads a body when its time is over. The client gets the response while it is still sending.
-    async fn a_late_request_whose_body_is_still_on_its_way_has_an_answer(version) {
-        let app = Router::new()
-            .route("/", post(upload))
-            .layer(TimeoutLayer::new(secs(10)));
-        let mut client = Client::of(version, app, PIPE).await;
-        let start = Instant::now();
-        let response = client.post("/", Parts::every(secs(3), 1_000)).await;
-        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-        assert_eq!(start.elapsed(), secs(10));
-        assert_eq!(text(response).await, "");
-        assert_eq!(start.elapsed(), secs(10));
-        let again = client.send(request("POST", "/", Body::from("again"))).await;
-        assert_eq!(again.is_err(), version == Http1);
-    }
+    });
 }
 
 /// A server can log which limit a response has exceeded.
-#[test]
-fn the_error_of_a_connection_has_the_limit() {
-    support::paused().block_on(async {
-        let body = || TimeoutBody::with_limits(LIMITS, Parts::every(secs(9), 20));
-        let service = service_fn(async |_: Request<Incoming>| {
-            Ok::<_, Infallible>(http::Response::new(body()))
-        });
-        let (client, server) = duplex(PIPE);
-        let server = http1::Builder::new().serve_connection(TokioIo::new(server), service);
-        let (mut client, connection) = conn::http1::handshake(TokioIo::new(client)).await.unwrap();
-        tokio::spawn(connection);
-        let response = client.send_request(request("GET", "/", Body::empty()));
-        let (served, _response) = tokio::join!(server, response);
-        let exceeded = LimitExceeded::find(&served.unwrap_err());
-        assert_eq!(exceeded, Some(LimitExceeded::Body(secs(60))));
-    });
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_connection_has_the_limit() {
+    let body = || TimeoutBody::with_limits(LIMITS, Parts::every(secs(9), 20));
+    let service =
+        service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(body())));
+    let (client, server) = duplex(PIPE);
+    let server = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+    let mut client = Client::new(Http1, client).await;
+    let (served, _response) = tokio::join!(server, client.ask("/"));
+    let exceeded = LimitExceeded::find(&served.unwrap_err());
+    assert_eq!(exceeded, Some(LimitExceeded::Body(secs(60))));
 }

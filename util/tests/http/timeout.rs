@@ -1,13 +1,6 @@
-//! Tests the layer that limits requests. `tests/tower.rs` tests the future that both layers share.
+//! Tests the layer that limits requests. `tests/tower/` tests the future that both layers share.
 
-use std::{convert::Infallible, future::pending};
-
-use http::{Request, Response, StatusCode};
-use tokio_wheel::{Duration, Instant, Timer, sleep};
-use tokio_wheel_util::http::TimeoutLayer;
-use tower::{Layer as _, Service, ServiceExt as _, service_fn};
-
-use crate::support::{self, ms, secs};
+use super::*;
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
@@ -51,33 +44,10 @@ async fn a_late_response_becomes_a_status_with_an_empty_body() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_request_has_its_own_limit() {
-    let limit = |request: &Request<u64>| match request.uri().path() {
-        "/none" => None,
-        path => Some(ms(path[1..].parse().unwrap())),
-    };
-    let timer = Timer::builder().build().unwrap();
-    let service = TimeoutLayer::with_timer(limit, &timer).layer(service_fn(after));
-    for (path, takes, status) in [
-        ("/10", 10, StatusCode::REQUEST_TIMEOUT),
-        ("/500", 100, StatusCode::OK),
-        ("/none", 100, StatusCode::OK),
-        ("/99", 99, StatusCode::REQUEST_TIMEOUT),
-    ] {
-        let start = Instant::now();
-        let request = Request::get(path).body(100).unwrap();
-        let response = service.clone().oneshot(request).await.unwrap();
-        assert_eq!((response.status(), start.elapsed()), (status, ms(takes)));
-    }
-    // The request without a limit has registered no entry.
-    assert_eq!(timer.metrics().registered(), 3);
-}
-
 /// tower-http panics here.
 #[test]
 fn a_service_can_be_called_outside_a_runtime() {
     let response = LAYER.layer(service_fn(never)).call(Request::new(0));
-    let response = support::paused().block_on(response).unwrap();
+    let response = crate::support::paused().block_on(response).unwrap();
     assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
 }

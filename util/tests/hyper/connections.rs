@@ -1,32 +1,8 @@
 //! Tests the handle of all connections: how many may be open, the pressure, and the shutdown.
 
-use std::{
-    future::{Future as _, poll_fn},
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    task::Poll,
-};
-
-use hyper::{Response, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
-    task::yield_now,
-};
-use tokio_wheel::{Duration, Instant, sleep, sleep_until};
-use tokio_wheel_util::hyper::{Connections, Limits, OpenError, Reason};
 
-use crate::{
-    server::{Auto1, Auto1Upgrades, Http1, Http2, Server, cut, each, quiet, serve},
-    support::{
-        Wakes, assert_message, does_not_hang, ms, multi_thread, panics::panic_of, paused, poll,
-        poll_once, secs, settle, wait_until,
-    },
-};
+use super::*;
 
 /// Limits that are out of range panic in the code of the caller.
 #[test]
@@ -182,7 +158,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// A connection ends at its maximum age or at its idle limit, whichever comes first. Each change of the pressure
     /// changes the idle limit.

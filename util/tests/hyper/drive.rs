@@ -1,35 +1,6 @@
 //! Tests the limits of a connection: idle time, age and grace, and that a connection lets other tasks run.
 
-use std::{
-    future::{Future as _, poll_fn},
-    io,
-    pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    },
-    task::{Context, Poll, ready},
-};
-
-use http_body_util::{BodyExt as _, Empty};
-use hyper::{
-    Request, Response,
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex},
-    task::{coop, yield_now},
-};
-use tokio_wheel::{Duration, Instant, sleep, sleep_until};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
-use crate::{
-    server::{Http1, Http2, Protocol, Server, cut, each, each_that, quiet, serve},
-    support::{ms, paused, secs, settle},
-};
+use super::*;
 
 fn idle() -> Limits {
     Limits::new().idle(secs(10))
@@ -57,21 +28,6 @@ fn the_idle_limit_counts_from_the_end_of_the_last_request() {
         let expected = quiet(Reason::Idle, ms(10_000 + 35_000 + 9_000 + 60_000 + 10_000));
         assert_eq!(end.await.unwrap(), expected);
         assert!(client.get("/after/0").await.is_err());
-    });
-}
-
-/// A client of HTTP/2 can cancel a response without closing the connection.
-#[test]
-fn an_answer_that_the_client_gives_up_is_no_longer_in_flight() {
-    each_that(Protocol::is_http2, async |protocol| {
-        let server = Server::new(protocol, idle());
-        let (mut client, end) = server.client().await;
-        let mut body = client.ask("/frames/100/1000").await.unwrap().into_body();
-        for _ in 0..3 {
-            body.frame().await.unwrap().unwrap();
-        }
-        drop(body);
-        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(13)));
     });
 }
 
@@ -308,7 +264,7 @@ impl AsyncRead for Flood {
         let unit = ready!(coop::poll_proceed(cx));
         unit.made_progress();
         self.reads += 1;
-        if self.reads > 100_000 {
+        if self.reads > 20_000 {
             return Poll::Pending;
         }
         self.most

@@ -3,24 +3,9 @@
 //! In each round, all workers block. In the meantime, each client sends a request on a connection that was idle. Then a
 //! limit is reached or the server shuts down. Each client must get its response.
 
-use std::{
-    io::{Read as _, Write as _},
-    net,
-    sync::{
-        Arc, Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-};
+use Cause::*;
 
-use tokio::{net::TcpStream, runtime::Runtime, sync::oneshot};
-use tokio_wheel_util::hyper::Limits;
-
-use crate::{
-    recheck::KINDS,
-    server::{Http1, Server},
-    support::{does_not_hang, ms, secs},
-};
+use super::{recheck::KINDS, *};
 
 /// What ends the connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,8 +15,6 @@ enum Cause {
     MaxAge,
     Shutdown,
 }
-
-use Cause::*;
 
 /// How long all workers block.
 const BLOCKED: u64 = 100;
@@ -163,12 +146,7 @@ fn losses(rounds: usize, many: usize) -> Vec<(&'static str, Cause, Vec<usize>)> 
 
 #[test]
 fn a_request_that_the_kernel_has_is_answered() {
-    assert_eq!(does_not_hang(|| losses(5, 4)), []);
-}
-
-#[test]
-fn a_request_that_the_kernel_has_is_answered_under_load() {
-    let losses = does_not_hang(|| under_load(|| losses(5, 20)));
+    let losses = does_not_hang(|| under_load(|| losses(2, 20)));
     assert_eq!(losses, []);
 }
 
@@ -177,7 +155,7 @@ fn a_request_that_the_kernel_has_is_answered_under_load() {
 #[test]
 fn many_requests_that_the_kernel_has_are_answered() {
     for (others, many) in [(0, 3_000), (3_000, 4)] {
-        for (name, workers, runtime) in KINDS {
+        for (name, workers, runtime) in [KINDS[0], KINDS[2]] {
             let lost = does_not_hang(move || lost(others, runtime(), workers, Pressure, many));
             assert_eq!(lost, 0, "{name}, {others} other sockets");
         }

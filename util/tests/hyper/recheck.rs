@@ -1,28 +1,6 @@
 //! Tests when a connection checks its limits, and connections whose runtime ends.
 
-use std::{
-    future::{Future as _, poll_fn},
-    pin::pin,
-    sync::mpsc,
-    thread,
-};
-
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    runtime::Runtime,
-    task::JoinHandle,
-};
-use tokio_wheel::{Duration, Timer};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
-use crate::{
-    server::{ALL, Client, End, Http1, Server, quiet, serve},
-    support::{
-        Wakes, current_thread, dawdle, does_not_hang,
-        hostile::{Hook, quiet_panic},
-        ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until,
-    },
-};
+use super::*;
 
 fn limits() -> Limits {
     Limits::new().idle(secs(10)).min_idle(secs(5))
@@ -201,7 +179,7 @@ fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
 /// the handler returns.
 #[test]
 fn a_runtime_may_end_while_a_handler_has_the_processor() {
-    const ROUNDS: usize = 20;
+    const ROUNDS: usize = 5;
     for workers in [1, 2, 4] {
         let panicked: usize = does_not_hang(move || {
             let round = |_| {
@@ -221,7 +199,7 @@ fn a_runtime_may_end_while_a_handler_has_the_processor() {
 }
 
 /// The rounds of the next three tests. In each round, the runtime ends a little later.
-const ROUNDS: u64 = 100;
+const ROUNDS: u64 = 30;
 
 /// The runtime ends while many connections shut down.
 #[test]

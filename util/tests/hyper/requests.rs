@@ -1,23 +1,6 @@
 //! Tests the counts of requests in flight and of connections, for every way in which they end.
 
-use std::{convert::Infallible, io::IoSlice};
-
-use http_body_util::{BodyExt as _, Empty, Full};
-use hyper::{
-    Request, Response,
-    body::{Body as _, Buf as _, Bytes},
-    server::conn::http1,
-    service::{Service as _, service_fn},
-};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
-use tokio_wheel::sleep;
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
-use crate::{
-    server::{Auto1Upgrades, Http1, Server, each, quiet},
-    support::{paused, secs, settle},
-};
+use super::*;
 
 /// A request ends when its service panics or fails. An HTTP/1 connection ends then too.
 #[test]
@@ -91,21 +74,6 @@ fn each_end_counts_once() {
         server.connections.shutdown().await;
         end.await.unwrap();
         assert_eq!(counts(), (0, [1, 1, 1, 1], 2, 1));
-    });
-}
-
-/// hyper never polls the body of a response to `HEAD`. It drops the body at once.
-#[test]
-fn a_body_that_is_not_asked_for_is_not_in_flight() {
-    paused().block_on(async {
-        let server = Server::new(Http1, Limits::new().idle(secs(10)));
-        let (mut client, end) = server.connect();
-        let request = b"HEAD /frames/10/5000 HTTP/1.1\r\n\r\n";
-        client.write_all(request).await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(10)));
     });
 }
 

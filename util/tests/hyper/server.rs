@@ -1,32 +1,6 @@
 //! A server with limits for every protocol, and its clients.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
-
-use http_body_util::{BodyExt as _, Empty};
-use hyper::{
-    Method, Request, Response,
-    body::{Body, Bytes, Frame, Incoming},
-    client,
-    server::conn::{http1, http2},
-    service::service_fn,
-};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
-    task::JoinHandle,
-};
-use tokio_wheel::{Duration, Instant, Sleep, sleep};
-use tokio_wheel_util::hyper::{ConnectionGuard, Connections, Ended, Limits, Reason};
-
-use crate::support::{ms, paused};
+use super::*;
 
 /// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,8 +282,8 @@ impl Body for Frames {
 
 /// One of hyper's clients.
 pub(crate) enum Client {
-    One(client::conn::http1::SendRequest<Empty<Bytes>>),
-    Two(client::conn::http2::SendRequest<Empty<Bytes>>),
+    One(client::conn::http1::SendRequest<axum::body::Body>),
+    Two(client::conn::http2::SendRequest<axum::body::Body>),
 }
 
 impl Client {
@@ -340,20 +314,22 @@ impl Client {
 
     /// Sends a request and returns the head of the response.
     pub(crate) async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
-        self.ask_with(Method::GET, path).await
+        self.ask_with(Method::GET, path, axum::body::Body::empty())
+            .await
     }
 
     pub(crate) async fn ask_with(
         &mut self,
         method: Method,
         path: &str,
+        body: axum::body::Body,
     ) -> hyper::Result<Response<Incoming>> {
         let uri = match self {
             Self::One(_) => path.to_owned(),
             Self::Two(_) => format!("http://test{path}"),
         };
         let request = Request::builder().method(method).uri(uri);
-        let request = request.header("host", "test").body(Empty::new()).unwrap();
+        let request = request.header("host", "test").body(body).unwrap();
         match self {
             Self::One(client) => {
                 client.ready().await?;

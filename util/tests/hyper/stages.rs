@@ -1,19 +1,6 @@
 //! Tests clients that are slow in each stage of a connection, and which limit ends it.
 
-use http_body_util::BodyExt as _;
-use hyper::{Request, client::conn::http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio_wheel::sleep;
-use tokio_wheel_util::hyper::{Limits, Reason};
-
-use crate::{
-    server::{
-        Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http2, Protocol, Server, cut, each,
-        each_that, quiet,
-    },
-    support::secs,
-};
+use super::*;
 
 fn limits() -> Limits {
     Limits::new()
@@ -153,13 +140,10 @@ fn a_body_that_goes_on_after_its_answer() {
             client.write_all(head).await.unwrap();
             dribble(&mut client, std::iter::repeat(b'x')).await;
         } else {
-            let (executor, io) = (TokioExecutor::new(), TokioIo::new(client));
-            let (mut client, connection) = http2::handshake(executor, io).await.unwrap();
-            tokio::spawn(connection);
-            let request = Request::post("http://test/early");
-            let request = request.body(Frames::new(10_000, secs(1))).unwrap();
-            let answer = client.send_request(request).await.unwrap();
-            assert_eq!(answer.status(), 200);
+            let mut client = Client::new(protocol, client).await;
+            let body = axum::body::Body::new(Frames::new(10_000, secs(1)));
+            let answer = client.ask_with(Method::POST, "/early", body).await;
+            assert_eq!(answer.unwrap().status(), 200);
             assert!(!end.is_finished());
         }
         let expected = cut(Reason::Idle, 0, secs(15));
@@ -182,27 +166,6 @@ fn an_answer_that_is_read_slowly() {
         }
         assert!(length > 0);
         assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(105)));
-    });
-}
-
-/// hyper's own buffer holds the rest of the response, and the request is in flight until the client has read it.
-#[test]
-fn the_rest_of_an_answer_is_in_flight() {
-    each(async |protocol| {
-        for (pause, is_cut) in [(secs(50), false), (secs(106), true)] {
-            let server = Server::new(protocol, limits());
-            let (mut client, end) = server.client().await;
-            let answer = client.ask("/large").await.unwrap();
-            sleep(pause).await;
-            let body = answer.into_body().collect().await;
-            assert_eq!(body.is_err(), is_cut);
-            let expected = if is_cut {
-                cut(Reason::MaxAge, 1, secs(105))
-            } else {
-                quiet(Reason::Idle, pause + secs(10))
-            };
-            assert_eq!(end.await.unwrap(), expected);
-        }
     });
 }
 

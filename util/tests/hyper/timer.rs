@@ -2,24 +2,7 @@
 //!
 //! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
-use std::{convert::Infallible, pin::Pin};
-
-use hyper::{
-    Request, Response,
-    body::Incoming,
-    rt::{self, Timer as _},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
-    join,
-};
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
-use tokio_wheel_util::hyper::WheelTimer;
-
-use crate::support::{Wakes, log::side_by_side, ms, poll, poll_once, secs};
+use super::*;
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
@@ -73,19 +56,6 @@ async fn dribble(io: &mut (impl AsyncWrite + Unpin), pause: Duration) {
 
 side_by_side! {
     (theirs) (ours)
-
-    async fn sleeps_take_as_long(time, log) {
-        let timer = time::Timer::new();
-        for micros in [0, 1, 999, 1_000, 1_001, 2_500, 70_000, 5_000_000] {
-            let start = timer.now();
-            timer.sleep(Duration::from_micros(micros)).await;
-            log.note(timer.now() - start);
-            timer.sleep_until(start + Duration::from_micros(2 * micros)).await;
-            log.note(timer.now() - start);
-        }
-        timer.sleep_until(timer.now() - secs(1)).await;
-        log.note("past");
-    }
 
     async fn resets_take_as_long(time, log) {
         let timer = time::Timer::new();

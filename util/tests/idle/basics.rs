@@ -2,37 +2,10 @@
 
 use super::*;
 
+/// An expired key that the reaper has not returned waits again.
 #[tokio::test(start_paused = true)]
-async fn touch_existing_inserts_nothing() {
-    let start = Instant::now();
-    let (set, mut reaper) = IdleSet::new(secs(1));
-    assert_eq!(set.touch_existing("a"), Absent);
-    assert_eq!(set.touch_existing_with_timeout("a", secs(1)), Absent);
-    assert!(set.is_empty());
-
-    set.touch("a");
-    set.touch("b");
-    set.touch("c");
-    sleep(ms(500)).await;
-    assert_eq!(set.touch_existing("a"), Present);
-    assert_eq!(set.touch_existing_with_timeout("b", secs(3)), Present);
-    assert_eq!(set.touch_existing_with_timeout("c", ms(100)), Present);
-    for (key, after) in [("c", 600), ("a", 1_500), ("b", 3_500)] {
-        assert_eq!(reaper.reap().await.as_deref(), Some(key));
-        assert_eq!(start.elapsed(), ms(after));
-        assert_eq!(set.touch_existing(key), Absent);
-    }
-    assert!(set.is_empty());
-
-    // The method wakes the reaper if it sets an earlier deadline.
-    set.touch_with_timeout("d", secs(9));
-    let mut reaper = task::spawn(reaper);
-    assert_pending!(reaper.poll_next());
-    assert_eq!(set.touch_existing_with_timeout("d", ms(1)), Present);
-    assert!(reaper.is_woken());
-    set.remove("d");
-
-    // An expired key that the reaper has not returned waits again.
+async fn a_closed_set_has_no_existing_key() {
+    let (set, reaper) = IdleSet::new(secs(1));
     set.touch("a");
     sleep(secs(2)).await;
     assert_eq!(set.touch_existing("a"), Present);

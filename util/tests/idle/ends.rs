@@ -2,26 +2,6 @@
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn what_is_left_comes_out_when_it_is_due() {
-    let start = Instant::now();
-    let (set, mut reaper) = IdleSet::new(secs(10));
-    let other = set.clone();
-    set.touch(&1);
-    drop(set);
-    sleep(secs(1)).await;
-    other.touch(&2);
-    drop(other);
-    assert_eq!(reaper.reap().await, Some(1));
-    assert_eq!(start.elapsed(), secs(10));
-    assert_eq!(reaper.reap().await, Some(2));
-    assert_eq!(start.elapsed(), secs(11));
-    for _ in 0..3 {
-        assert_eq!(reaper.reap().await, None);
-    }
-    assert_eq!(start.elapsed(), secs(11), "the stream ends at once");
-}
-
 /// Only the last handle ends the stream, and it wakes a reaper that waits. The alarm for a removed
 /// key does not delay the end.
 #[tokio::test(start_paused = true)]

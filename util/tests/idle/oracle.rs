@@ -12,6 +12,8 @@ use super::*;
 enum Op {
     Touch(u8),
     TouchWithTimeout(u8, u64),
+    /// Touches a key, with a new timeout if one is given, only if the set has the key.
+    TouchExisting(u8, Option<u64>),
     Remove(u8),
     /// Advances the clock by so many milliseconds.
     Advance(u64),
@@ -51,6 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => key().prop_map(Op::Touch),
         4 => (key(), span()).prop_map(|(key, span)| Op::TouchWithTimeout(key, span)),
+        2 => (key(), option::of(span())).prop_map(|(key, span)| Op::TouchExisting(key, span)),
         2 => key().prop_map(Op::Remove),
         5 => span().prop_map(Op::Advance),
         4 => (1..8_usize).prop_map(Op::Reap),
@@ -172,6 +175,16 @@ async fn run(config: Config, program: Vec<Op>) {
                 let touched = set.touch_with_timeout(&key, ms(span));
                 assert_eq!(touched, model.touch(key, Some(span)));
             }
+            Op::TouchExisting(key, span) => {
+                let touched = match span {
+                    None => set.touch_existing(&key),
+                    Some(span) => set.touch_existing_with_timeout(&key, ms(span)),
+                };
+                match model.keys.contains_key(&key) {
+                    true => assert_eq!(touched, model.touch(key, span)),
+                    false => assert_eq!(touched, Absent),
+                }
+            }
             Op::Remove(key) => {
                 assert_eq!(
                     set.remove(&key).is_some(),
@@ -248,7 +261,7 @@ async fn run(config: Config, program: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn keys_come_out_as_in_the_model(config in config(), program in vec(op(), 1..120)) {

@@ -118,15 +118,3 @@ fn an_alarm_counts_that_goes_by_another_clock() {
     assert_pending!(poll());
     assert_eq!(wakes.count(), leaps + 1, "the set has no deadline");
 }
-
-/// The runtime drops the reaper, and the reaper closes the set.
-#[test]
-fn a_runtime_that_ends_closes_the_sets_of_its_reapers() {
-    let runtime = multi_thread(1);
-    let (set, mut reaper) = IdleSet::new(ms(20));
-    runtime.spawn(async move { while reaper.reap().await.is_some() {} });
-    set.touch(&1);
-    drop(runtime);
-    assert!(set.is_closed());
-    assert_eq!(set.touch(&1), Closed);
-}

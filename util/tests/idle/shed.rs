@@ -54,24 +54,12 @@ async fn a_key_that_never_ends_stays() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_not_asked_for_stays() {
-    let (set, mut reaper) = aged(10).await;
-    assert_eq!(shed(&mut reaper, 3).await, [0, 1, 2]);
-    let start = Instant::now();
-    for key in 3..10 {
-        assert_eq!(reaper.reap().await, Some(key));
-        assert_eq!(start.elapsed(), secs(50 + key));
-    }
-    assert!(set.is_empty());
-}
-
 /// All keys were touched since their entries last moved, so a shed moves every entry before it
 /// finds a key. One poll must not do all of that. No key is lost if the shed is dropped after each
 /// poll.
 #[tokio::test(start_paused = true)]
 async fn a_shed_of_touched_keys_takes_turns() {
-    const KEYS: u64 = 100_000;
+    const KEYS: u64 = 40_000;
     /// The maximal number of steps in one poll.
     const STEPS: u64 = 2_048;
     let (set, mut reaper) = IdleSet::new(secs(60));

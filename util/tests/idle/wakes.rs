@@ -37,29 +37,6 @@ async fn never_for_a_later_deadline() {
     assert_eq!(wakes.count(), 0);
 }
 
-/// The deadlines are within the first level of the wheel, so no entry cascades.
-#[tokio::test(start_paused = true)]
-async fn once_in_time_for_each_tick() {
-    let (wakes, waker) = Wakes::new();
-    let (set, mut reaper) = IdleSet::new(ms(1));
-    for key in 1..4 {
-        set.touch_with_timeout(&key, ms(key));
-        set.touch_with_timeout(&(key + 10), ms(key));
-    }
-    for key in 1..4 {
-        assert_pending!(poll(&mut reaper, &waker));
-        sleep(ms(1)).await;
-        settle().await;
-        assert_eq!(wakes.count() as u64, key);
-        let mut out = [(); 2].map(|()| assert_ready!(poll(&mut reaper, &waker)).unwrap());
-        out.sort_unstable();
-        assert_eq!(out, [key, key + 10]);
-    }
-    assert_pending!(poll(&mut reaper, &waker));
-    sleep(secs(100)).await;
-    assert_eq!(wakes.count(), 3);
-}
-
 /// Many touches cause only one wake-up, at the old deadline.
 #[tokio::test(start_paused = true)]
 async fn not_for_a_key_that_is_put_off_again_and_again() {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::beside_a_greedy_sibling;
 
-const MANY: u32 = 100_000;
+const MANY: u32 = 40_000;
 
 /// The maximal number of steps in one poll, which take at most a millisecond.
 const MOST_AT_ONCE: usize = 2_048;
@@ -44,31 +44,14 @@ fn put_off() -> (IdleSet<u32>, Reaper<u32>) {
     (set, reaper)
 }
 
-/// A task that calls `yield_now` continues only after the runtime has checked its I/O. The runtime
-/// does so after 16 polls in a row that wake no task.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {
     for fill in [about_to_cascade, put_off] {
         let (_set, mut reaper) = fill();
         sleep(ms(8_193)).await;
-        let polls = Arc::new(AtomicUsize::new(0));
-        let reaps = tokio::spawn({
-            let polls = polls.clone();
-            poll_fn(move |cx| {
-                polls.fetch_add(1, Ordering::Relaxed);
-                reaper.poll_reap(cx).map(drop)
-            })
-        });
-        let (mut turns, mut before) = (0, usize::MAX);
-        while before != polls.load(Ordering::Relaxed) {
-            before = polls.load(Ordering::Relaxed);
-            tokio::task::yield_now().await;
-            turns += 1;
-        }
-        let least = MANY as usize / MOST_AT_ONCE;
-        assert!(before >= least, "only {before} polls");
-        assert!(turns > before / 16, "only {turns} turns");
-        reaps.abort();
+        let (polls, turns) = polls_and_turns(move |cx| reaper.poll_reap(cx)).await;
+        assert!(polls >= MANY as usize / MOST_AT_ONCE, "only {polls} polls");
+        assert!(turns > polls / 16, "only {turns} turns");
     }
 }
 

@@ -1,18 +1,6 @@
 //! The entries that a stream registers, the tasks that it wakes, its memory and its traits.
 
-use std::{
-    pin::{Pin, pin},
-    task::{Context, Poll},
-};
-
-use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
-};
-use tokio_test::{assert_pending, task};
-use tokio_wheel::{Duration, Metrics, Timer, advance};
-use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
-
-use crate::support::{ms, secs};
+use super::*;
 
 /// The documentation of `io` and `docs/migration.md` state this size. A stream allocates nothing.
 #[test]

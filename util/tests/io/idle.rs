@@ -1,14 +1,6 @@
 //! The idle timeout: no byte moves in either direction while an operation waits. `oracle` has more cases.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
-use tokio_wheel::{Duration, Instant, sleep};
-use tokio_wheel_util::io::{LimitExceeded, Limits, TimeoutStream};
-
-use crate::{
-    exceeded,
-    script::Scripted,
-    support::{ms, secs},
-};
+use super::*;
 
 const IDLE: LimitExceeded = LimitExceeded::IdleTimeout(ms(30));
 

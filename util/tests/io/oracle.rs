@@ -2,19 +2,10 @@
 //!
 //! The model has no deadlines, alarms or tasks. The stream is used by one task or by several tasks.
 
-use std::{future::Future, io, iter::Cycle, slice};
+use proptest::prelude::*;
+use tokio::time::sleep;
 
-use proptest::{collection, option, prelude::*};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split},
-    time::{Duration, Instant, sleep},
-};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
-
-use crate::{
-    script::Scripted,
-    support::{ms, paused},
-};
+use super::*;
 
 /// The end of the timetables, in milliseconds.
 const END: u64 = 1_000;
@@ -382,7 +373,7 @@ fn outcome(result: io::Result<usize>) -> Outcome {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 1_000,
+        cases: 300,
         max_global_rejects: 1_000_000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -1,17 +1,7 @@
 //! The minimum rate. `oracle` tests each transition in the table of the module `io`; the cases here are examples, and
 //! operations that `oracle` does not have.
 
-use std::io::IoSlice;
-
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, duplex};
-use tokio_wheel::{Duration, Instant, sleep};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
-
-use crate::{
-    exceeded,
-    script::Scripted,
-    support::{ms, panics::assert_panics, secs},
-};
+use super::*;
 
 /// A rate of 10 bytes in 100 ms of waiting.
 const RATE: MinRate = MinRate::new(10, ms(100));

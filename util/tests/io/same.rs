@@ -1,24 +1,10 @@
 //! Runs each body on `tokio-io-timeout` and on this crate. Events, their order and their virtual time must be equal.
 
-use std::{
-    fmt,
-    io::{Error, ErrorKind, Result},
-    pin::pin,
-};
+use std::io::{Error, ErrorKind, Result};
 
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    time::sleep,
-};
-use tokio_test::io::Builder;
+use tokio::time::sleep;
 
-use crate::{
-    script::Scripted,
-    support::{
-        log::{Log, side_by_side},
-        ms,
-    },
-};
+use super::*;
 
 /// The original, with functions for the methods that this crate replaces by `Limits`. Its `TimeoutReader` and
 /// `TimeoutWriter` are the two halves of this type.

@@ -1,17 +1,6 @@
 //! A peer that follows a timetable.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    io::{self, IoSlice},
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
-
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Duration, Instant, Sleep, sleep_until},
-};
+use super::*;
 
 /// Provides bytes in one direction at the times of a timetable, which count from the creation. A poll at the exact
 /// time finds the bytes.

@@ -1,22 +1,6 @@
 //! Timeouts, beyond the features of `tokio-io-timeout`.
 
-use std::{
-    future::{Future, poll_fn},
-    io,
-    pin::{Pin, pin},
-    task::{Context, Poll},
-};
-
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex};
-use tokio::task::coop;
-use tokio_test::{assert_pending, assert_ready_err, task};
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
-
-use crate::{
-    exceeded,
-    support::{beside_a_greedy_sibling, current_thread, ms, paused, poll_once, secs},
-};
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_error_says_which_limit_it_was() {
@@ -175,36 +159,6 @@ fn failures_use_the_budget_of_the_task() {
         })
     });
     assert!(done);
-}
-
-/// A reader that uses up the budget of its task and then returns pending.
-struct Greedy;
-
-impl AsyncRead for Greedy {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        _buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            let budget = pin!(tokio::task::consume_budget());
-            std::task::ready!(budget.poll(cx));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_uses_up_the_budget_times_out() {
-    let limits = Limits::new().read_timeout(ms(10));
-    let mut reader = TimeoutStream::with_limits(Greedy, limits);
-    let beside = tokio::spawn(async {
-        for _ in 0..20 {
-            advance(ms(1)).await;
-        }
-    });
-    let limit = LimitExceeded::ReadTimeout(ms(10));
-    assert_eq!(exceeded(reader.read_u8().await), limit);
-    beside.await.unwrap();
 }
 
 /// A stream with an explicit timer may be polled outside a runtime.

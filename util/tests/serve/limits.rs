@@ -1,17 +1,8 @@
 //! Tests each limit of a server.
 
-use std::{future::pending, io};
+use super::server::Client;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
-use tokio_wheel::{Instant, sleep};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
-use crate::{
-    Server, closed, each,
-    server::Client,
-    settle,
-    support::{ms, paused, secs},
-};
+use super::*;
 
 /// A client that sends nothing, a client that sends its head byte by byte, and two clients that stop in the preface of
 /// HTTP/2 and after it.
@@ -80,32 +71,6 @@ fn there_is_a_header_timeout_by_default() {
         tokio::select! {
             _ = closed(&mut client, start) => panic!("the connection has ended"),
             () = sleep(secs(86_400)) => {}
-        }
-    });
-}
-
-#[test]
-fn idle_and_old_connections_end() {
-    each(async |protocol| {
-        for (limits, reason, end) in [
-            (Limits::new().idle(secs(60)), Reason::Idle, 61),
-            (
-                Limits::new().max_age(secs(90)).jitter(0.0),
-                Reason::MaxAge,
-                90,
-            ),
-        ] {
-            let start = Instant::now();
-            let server = Server::new(limits);
-            let mut client = server.client(protocol).await;
-            assert_eq!(client.get("/after/1000").await.unwrap(), 4);
-            while server.connections.counts().open() > 0 {
-                sleep(ms(10)).await;
-            }
-            assert_eq!(start.elapsed().as_secs(), end);
-            assert_eq!(server.connections.counts().ended(reason), 1);
-            assert!(server.errors().is_empty());
-            assert_eq!(server.shutdown().await.0, 0);
         }
     });
 }

@@ -1,37 +1,6 @@
 //! Tests user code that panics or fails.
 
-use std::future::IntoFuture as _;
-
-use tokio::{io::AsyncWriteExt as _, runtime::Builder, sync::mpsc};
-use tokio_wheel::Instant;
-use tokio_wheel_util::hyper::{Connections, Limits, serve};
-
-use crate::{
-    Memory, Server, app, closed, each,
-    support::{panics::panic_of, paused, secs},
-};
-
-#[test]
-fn a_service_that_panics_ends_its_request_alone() {
-    each(async |protocol| {
-        let server = Server::new(Limits::new());
-        let mut client = server.client(protocol).await;
-        if protocol.is_http2() {
-            let mut other = client.another();
-            let other = tokio::spawn(async move { other.get("/after/1000").await });
-            tokio::task::yield_now().await;
-            assert!(client.get("/panic").await.is_err());
-            assert_eq!(other.await.unwrap().unwrap(), 4);
-            assert_eq!(client.get("/none").await.unwrap(), 0);
-        } else {
-            assert!(client.get("/panic").await.is_err());
-            assert_eq!(server.connections.counts().dropped(), 1);
-        }
-        let mut next = server.client(protocol).await;
-        assert_eq!(next.get("/none").await.unwrap(), 0);
-        assert_eq!(server.shutdown().await.0, 0);
-    });
-}
+use super::*;
 
 #[test]
 fn a_service_that_fails_is_reported() {

@@ -1,20 +1,8 @@
 //! Tests the shutdown of a server, and what is left when its future is dropped.
 
-use std::{future::pending, io};
+use super::server::Client;
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    runtime::Handle,
-};
-use tokio_wheel::{Instant, sleep};
-use tokio_wheel_util::hyper::{Connections, Limits, Reason};
-
-use crate::{
-    Server, closed, each,
-    server::Client,
-    settle,
-    support::{ms, paused, secs},
-};
+use super::*;
 
 /// Requests in flight are answered. New clients are refused.
 #[test]

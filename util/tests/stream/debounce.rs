@@ -1,17 +1,8 @@
 //! Tests `Debounce`.
 
-use std::task::{Context, Poll, ready};
-
 use proptest::prelude::*;
-use tokio::{sync::mpsc::unbounded_channel, task::coop::poll_proceed};
-use tokio_test::{assert_pending, assert_ready_eq, task};
-use tokio_wheel::{Duration, Instant, advance, sleep_until};
-use tokio_wheel_util::stream::StreamExt;
 
-use crate::{
-    FromFn, Received, next,
-    support::{ms, paused},
-};
+use super::*;
 
 proptest! {
     /// An item comes out when its time is over or when the stream ends, unless another item comes before. No item comes

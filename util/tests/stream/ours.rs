@@ -1,34 +1,7 @@
 //! Tests of the features that only this crate's adapters have: explicit timers, any duration, any
 //! executor.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll},
-    time::Duration,
-    vec,
-};
-
-use futures_core::Stream;
-use tokio::{sync::mpsc::unbounded_channel, task::coop};
-use tokio_test::{assert_pending, assert_ready_eq, task};
-use tokio_wheel::{Instant, Timer, advance, error::Elapsed, interval, interval_at};
-use tokio_wheel_util::stream::{
-    ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
-};
-
-use crate::{
-    FromFn, Received, next,
-    support::{
-        self, Wakes, beside_a_greedy_sibling, ms,
-        panics::{Panicked, assert_panics, panic_of},
-        secs, settle,
-    },
-};
+use super::*;
 
 fn never() -> impl Stream<Item = u8> + Unpin {
     FromFn(|_: &mut Context<'_>| Poll::Pending)
@@ -147,7 +120,7 @@ fn adapters_can_be_made_outside_of_a_runtime() {
     let latest = once_and(|_| Poll::Pending).debounce(ms(10));
     let ticks = IntervalStream::new(interval(ms(10)));
     let jittered = JitteredInterval::new(|| ms(10));
-    support::paused().block_on(async {
+    crate::support::paused().block_on(async {
         assert!(next(&mut { timeout }).await.unwrap().is_err());
         assert!(next(&mut { repeating }).await.unwrap().is_err());
         assert_eq!(next(&mut throttle).await, Some(7));
@@ -173,12 +146,12 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
                 break (stream, metrics.fired());
             }
         };
-        support::wait_until(|| wakes.count() > 0);
+        crate::support::wait_until(|| wakes.count() > 0);
         assert!(Pin::new(&mut stream).poll_next(&mut cx).is_ready());
         assert_eq!(timer.metrics().fired(), fired + 1);
     }
-    support::does_not_hang(|| {
-        let runtime = support::multi_thread(1);
+    crate::support::does_not_hang(|| {
+        let runtime = crate::support::multi_thread(1);
         let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
         let ambient = runtime.block_on(async { Timer::current() });
 
@@ -196,53 +169,6 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
         assert_eq!(timer.metrics().pending(), 0);
         assert_eq!(ambient.metrics().registered(), 0);
     });
-}
-
-/// Returns a stream that uses up the task's budget in each poll, and never ends.
-fn greedy(polls: Arc<AtomicUsize>) -> impl Stream<Item = u8> + Unpin {
-    FromFn(move |cx: &mut Context<'_>| {
-        let polls = polls.fetch_add(1, Ordering::Relaxed);
-        assert!(polls < 10_000, "the timeout never elapses");
-        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
-        Poll::Pending
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn timers_of_a_greedy_stream_expire() {
-    async fn expires<S, F>(wrap: F)
-    where
-        S: Stream + Unpin + Send,
-        F: FnOnce(Arc<AtomicUsize>) -> S + Send + 'static,
-    {
-        let polls = Arc::new(AtomicUsize::new(0));
-        let seen = polls.clone();
-        let limited = tokio::spawn(async move { next(&mut wrap(polls)).await.is_some() });
-        settle().await;
-        assert!(
-            seen.load(Ordering::Relaxed) > 1,
-            "the stream was not polled again"
-        );
-        assert!(!limited.is_finished());
-        advance(ms(10)).await;
-        assert!(limited.await.unwrap());
-    }
-    expires(|polls| greedy(polls).timeout(ms(10))).await;
-    expires(|polls| {
-        let later = interval_at(Instant::now() + ms(10), ms(10));
-        greedy(polls).timeout_repeating(later)
-    })
-    .await;
-    expires(|polls| {
-        let mut greedy = greedy(polls);
-        once_and(move |cx| Pin::new(&mut greedy).poll_next(cx)).chunks_timeout(3, ms(10))
-    })
-    .await;
-    expires(|polls| {
-        let mut greedy = greedy(polls);
-        once_and(move |cx| Pin::new(&mut greedy).poll_next(cx)).debounce(ms(10))
-    })
-    .await;
 }
 
 /// A poll that finds an elapsed timer uses budget.
@@ -316,7 +242,7 @@ fn chunks_of_size_zero_panic_in_the_callers_frame() {
     let bodies: [fn(); 2] = [
         || drop(never().chunks_timeout(0, ms(1))),
         || {
-            let timer = support::paused().block_on(async { Timer::current() });
+            let timer = crate::support::paused().block_on(async { Timer::current() });
             drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
         },
     ];
@@ -404,6 +330,8 @@ async fn limits_beside_a_greedy_sibling_end() {
         beside_a_greedy_sibling(next(&mut chunks)).await,
         Some(vec![7])
     );
+    let mut latest = once_and(|_| Poll::Pending).debounce(ms(10));
+    assert_eq!(beside_a_greedy_sibling(next(&mut latest)).await, Some(7));
 }
 
 /// A late tick makes the next ticks late. A dropped call loses no tick.
@@ -415,7 +343,7 @@ async fn a_jittered_interval_has_the_periods_of_its_closure() {
     assert_eq!(ticks.tick().await, start + ms(10));
     advance(ms(5)).await;
     assert!(
-        support::poll_once(&mut Box::pin(ticks.tick()))
+        crate::support::poll_once(&mut Box::pin(ticks.tick()))
             .await
             .is_pending()
     );

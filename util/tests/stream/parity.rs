@@ -13,13 +13,11 @@ use std::{
 
 use futures_core::Stream;
 
-use crate::{
-    FromFn, next,
-    support::{
-        Random,
-        log::{Log, side_by_side},
-        ms,
-    },
+use super::{FromFn, next};
+use crate::support::{
+    Random,
+    log::{Log, side_by_side},
+    ms,
 };
 
 mod theirs {

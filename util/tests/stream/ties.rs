@@ -8,12 +8,10 @@ use futures_core::Stream;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_wheel::Instant;
 
-use crate::{
-    Received, next,
-    support::{Random, ms, paused},
-};
+use super::{Received, next};
+use crate::support::{Random, ms, paused};
 
-const PROGRAMS: u64 = 500;
+const PROGRAMS: u64 = 200;
 
 type Events = Vec<(String, Duration)>;
 
@@ -133,30 +131,19 @@ fn differing(times: Times, adapter: Adapter, reader: Reader) -> Vec<u64> {
         .collect()
 }
 
-#[test]
-fn without_ties_the_events_are_equal() {
-    for adapter in ADAPTERS {
-        for reader in [Reader::First, Reader::Last, Reader::BlockOn] {
-            let differing = differing(Times::Apart, adapter, reader);
-            assert!(
-                differing.is_empty(),
-                "{adapter:?}, {reader:?}: {differing:?}"
-            );
-        }
-    }
-}
-
 /// A task and the adapter's task run in the order in which they set their deadlines, as with `tokio-stream`. The
 /// migration guide names the exception: a deadline that an item has postponed. It makes 2 of 1,500 programs differ.
 #[test]
-fn with_ties_the_events_are_equal_but_for_postponed_deadlines() {
+fn the_events_are_equal_but_for_ties_with_postponed_deadlines() {
     for adapter in ADAPTERS {
         for reader in [Reader::First, Reader::Last, Reader::BlockOn] {
-            let differing = differing(Times::Any, adapter, reader);
-            assert!(
-                differing.len() <= 5,
-                "{adapter:?}, {reader:?}: {differing:?}"
-            );
+            for (times, most) in [(Times::Apart, 0), (Times::Any, 2)] {
+                let differing = differing(times, adapter, reader);
+                assert!(
+                    differing.len() <= most,
+                    "{adapter:?}, {reader:?}: {differing:?}"
+                );
+            }
         }
     }
 }

@@ -1,0 +1,49 @@
+//! Measures memory with a counting allocator.
+//!
+//! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, or
+//! tolerates a few KiB.
+
+use std::{
+    alloc::System,
+    future::Future,
+    pin::Pin,
+    task::{Context, Waker},
+};
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio_wheel::{Duration, Sleep, Timer};
+
+#[global_allocator]
+static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Returns the result of `make`, and the number of bytes that it holds.
+fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let region = Region::new(HEAP);
+    let made = make();
+    let change = region.change();
+    let bytes = (change.bytes_allocated).saturating_sub(change.bytes_deallocated);
+    (made, bytes)
+}
+
+/// Promise 13. The memory of the futures and the memory of their entries count together.
+#[test]
+fn a_pending_sleep_takes_at_most_80_bytes() {
+    const MANY: usize = 10_000;
+    let _alone = super::alone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+    let cx = &mut Context::from_waker(Waker::noop());
+    let (sleeps, bytes) = bytes_of(|| {
+        let mut sleeps: Vec<Sleep> = Vec::with_capacity(MANY);
+        sleeps.extend((0..MANY).map(|_| timer.sleep(Duration::from_secs(30))));
+        for sleep in &mut sleeps {
+            assert!(Pin::new(sleep).poll(cx).is_pending());
+        }
+        sleeps
+    });
+    assert_eq!(timer.metrics().pending(), sleeps.len() as u64);
+    assert!(bytes <= 80 * MANY, "{MANY} sleeps take {bytes} bytes");
+}

@@ -1,0 +1,11 @@
+//! The public types: one file for each, and what they have in common.
+
+mod auto_traits;
+mod future_ext;
+mod interval;
+mod metrics;
+mod panics;
+mod sleep;
+mod stack;
+mod timeout;
+mod timer;

@@ -1,0 +1,52 @@
+//! Random programs that run on `tokio::time` and on this crate, under a paused clock. Equal events
+//! must happen at equal instants.
+//!
+//! The programs of `same` keep the clock on whole milliseconds, where both crates round equally.
+//! Their logs must be equal.
+//!
+//! A program that fails is shrunk and printed, with a line `cc …` that has its seed. These commands
+//! run more programs, or the same programs again:
+//!
+//! ```sh
+//! PROPTEST_CASES=100000 cargo test --release --all-features -p tokio-wheel --test main differential
+//! PROPTEST_RNG_SEED=7 cargo test --all-features -p tokio-wheel --test main differential
+//! ```
+
+#![cfg(feature = "test-util")]
+
+mod first_poll;
+mod program;
+mod run;
+mod same;
+mod time;
+
+use std::{env, future::Future};
+
+use proptest::prelude::ProptestConfig;
+use time::Time;
+
+use crate::support::secs;
+
+/// Returns a configuration with this number of programs, unless `PROPTEST_CASES` is set.
+fn programs(number: u32) -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = number;
+    }
+    config
+}
+
+/// Runs `body` under a paused clock. A lost wake-up would hang, but here it fails, so proptest can
+/// shrink the program.
+fn run<T: Time, O>(body: impl Future<Output = O>) -> Result<O, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    // This end is later than every deadline that a program waits for.
+    let end = secs(1_000 * 365 * 86_400);
+    runtime
+        .unwrap()
+        .block_on(async { tokio::time::timeout(end, body).await })
+        .map_err(|_| format!("the program hangs on {}", T::NAME))
+}

@@ -1,0 +1,78 @@
+//! Measures memory with a counting allocator.
+
+use std::time::Duration;
+
+use stats_alloc::Region;
+use tokio_wheel_util::{
+    delay_queue::DelayQueue,
+    idle::{IdleSet, Touched},
+};
+
+use super::{HEAP, alone};
+
+/// The number of bytes that the test harness may allocate.
+const LITTLE: usize = 16 * 1_024;
+
+/// Returns the result of `make`, and the number of bytes that it holds.
+fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let region = Region::new(HEAP);
+    let made = make();
+    let change = region.change();
+    let bytes = (change.bytes_allocated).saturating_sub(change.bytes_deallocated);
+    (made, bytes)
+}
+
+/// A shard takes 13 KiB from its first key. So the memory of a small set depends on its keys, and
+/// hardly on its number of shards.
+#[test]
+fn a_small_idle_set_takes_little() {
+    let _alone = alone();
+    for (shards, used) in [(1, 1), (8, 5), (1_024, 5)] {
+        let sets_of = |keys: u64| {
+            let set = || {
+                let builder = IdleSet::builder(Duration::from_secs(30)).shards(shards);
+                let (set, reaper) = builder.build().unwrap();
+                (0..keys).for_each(|key| assert_eq!(set.touch(&key), Touched::Inserted));
+                (set, reaper)
+            };
+            let (sets, bytes) =
+                bytes_of(|| std::iter::repeat_with(set).take(1_000).collect::<Vec<_>>());
+            bytes / sets.len()
+        };
+        let (empty, small) = (sets_of(0), sets_of(5));
+        let slots = 2_048 + 24 * shards;
+        assert!(
+            empty <= slots,
+            "an empty set with {shards} shards takes {empty} bytes"
+        );
+        assert!(
+            small <= slots + used * 13 * 1_024,
+            "a set of 5 keys with {shards} shards takes {small} bytes"
+        );
+    }
+}
+
+/// A queue never moves its elements, so it allocates memory only when they come.
+#[test]
+fn reserving_allocates_nothing() {
+    let _alone = alone();
+    const MANY: usize = 1 << 27;
+    let mut queue = DelayQueue::<u64>::new();
+    let ((), bytes) = bytes_of(|| queue.reserve(MANY));
+    assert!(queue.capacity() >= MANY);
+    assert!(bytes <= LITTLE, "reserving took {bytes} bytes");
+    let (queue, bytes) = bytes_of(|| DelayQueue::<u64>::with_capacity(1 << 31));
+    assert_eq!(queue.capacity(), 1 << 31);
+    assert!(bytes <= LITTLE, "a new queue took {bytes} bytes");
+}
+
+/// A new queue has a wheel on the heap. In a debug build, each function that passes a value on has a copy of it, and a
+/// thread whose stack overflows aborts the test.
+#[test]
+fn a_new_queue_needs_little_stack() {
+    let _alone = alone();
+    const STACK: usize = 24 * 1_024;
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let len = thread.spawn(|| DelayQueue::<u8>::new().len());
+    assert_eq!(len.unwrap().join().unwrap(), 0);
+}

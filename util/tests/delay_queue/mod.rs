@@ -1,0 +1,35 @@
+//! `DelayQueue`. Random programs compare it with tokio-util's queue. Each other test shows what those programs do
+//! not compare.
+
+#![cfg(feature = "delay_queue")]
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use tokio_stream::{Stream, StreamExt};
+use tokio_test::{assert_pending, assert_ready, task};
+use tokio_wheel::{Duration, Instant, Timer};
+use tokio_wheel_util::delay_queue::{self, DelayQueue};
+
+use crate::support::{
+    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, polls_and_turns,
+    secs, settle,
+};
+
+mod expired;
+mod keys;
+mod memory;
+mod oracle;
+mod order;
+mod panics;
+mod timers;
+mod traits;
+mod wakes;
+mod work;

@@ -1,0 +1,8 @@
+//! Runs the examples, and checks what they report.
+
+#[cfg(feature = "idle")]
+mod reaper;
+#[cfg(feature = "schedule")]
+mod scheduler;
+#[cfg(all(feature = "http", feature = "serve"))]
+mod server;

@@ -1,0 +1,48 @@
+//! Tests of `tokio_wheel_util::idle`: against a model, with hostile keys and wakers, and on real
+//! threads.
+
+#![cfg(feature = "idle")]
+
+mod basics;
+mod ends;
+mod instants;
+mod oracle;
+mod pressure;
+mod runtimes;
+mod shed;
+mod threads;
+mod traits;
+mod user_code;
+mod wakes;
+mod work;
+
+use std::{
+    future::poll_fn,
+    hash::RandomState,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use tokio_stream::StreamExt;
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
+use tokio_wheel_util::idle::{
+    BuildError, Builder, IdleSet, Reaper,
+    Touched::{self, Absent, Closed, Inserted, Present},
+};
+
+use crate::support::{
+    Random, Wakes, current_thread, does_not_hang,
+    hostile::{Hook, quiet_panic},
+    ms, multi_thread,
+    panics::assert_panics,
+    paused, polls_and_turns, secs, settle,
+};
+
+/// Returns a set with one shard, so that all keys are behind the same lock.
+fn one_shard<K>(timeout: Duration) -> (IdleSet<K>, Reaper<K>) {
+    IdleSet::builder(timeout).shards(1).build().unwrap()
+}

@@ -1,0 +1,169 @@
+//! Tests `tokio_wheel_util::hyper::serve`.
+//!
+//! Most tests run under the paused clock, over streams in memory, with clients of both protocols. Their instants are
+//! exact. `sockets.rs` uses real sockets and a real clock.
+
+#![cfg(feature = "serve")]
+
+mod accept;
+mod limits;
+mod panics;
+mod shutdown;
+mod sockets;
+
+use std::{
+    convert::Infallible,
+    future::{Future, IntoFuture, pending},
+    io,
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::Poll,
+};
+
+use axum::{Router, routing::get};
+use hyper::{Request, Response, body::Incoming};
+use rustix::io::Errno;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Handle},
+    sync::{mpsc, oneshot},
+    task::{JoinHandle, JoinSet},
+};
+use tokio_wheel::{Duration, Instant, sleep};
+use tokio_wheel_util::hyper::{Connections, Limits, Listener, Reason, Serve, ServeError, serve};
+
+use crate::{
+    hyper::server::{self, Auto1Upgrades, Auto2Upgrades, Client, Failed, Frames, Protocol, answer},
+    support::{current_thread, does_not_hang, ms, multi_thread, panics::panic_of, paused, secs},
+};
+
+/// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
+#[track_caller]
+fn each(body: impl AsyncFn(Protocol)) {
+    for protocol in [Auto1Upgrades, Auto2Upgrades] {
+        println!("{protocol:?}");
+        paused().block_on(body(protocol));
+    }
+}
+
+/// A listener for streams in memory. It returns what the test sends.
+struct Memory(mpsc::UnboundedReceiver<io::Result<DuplexStream>>);
+
+impl Listener for Memory {
+    type Io = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<DuplexStream> {
+        match self.0.recv().await {
+            Some(accepted) => accepted,
+            None => pending().await,
+        }
+    }
+}
+
+/// A clonable service, without a box.
+type App = tower::util::ServiceFn<fn(Request<Incoming>) -> Answer>;
+type Answer =
+    std::pin::Pin<Box<dyn Future<Output = Result<Response<Frames>, Failed>> + Send + 'static>>;
+
+fn app() -> App {
+    tower::service_fn(|request| Box::pin(answer(request)))
+}
+
+/// A running server, and the way to it.
+struct Server {
+    accept: mpsc::UnboundedSender<io::Result<DuplexStream>>,
+    connections: Connections,
+    stop: oneshot::Sender<()>,
+    errors: Arc<Mutex<Vec<String>>>,
+    /// Returns how many connections were cut, and how long the server ran.
+    running: JoinHandle<(u64, Duration)>,
+}
+
+impl Server {
+    fn new(limits: Limits) -> Self {
+        Self::with(&Connections::new(limits), |server| server)
+    }
+
+    /// Starts a server with the settings of `configure`.
+    fn with<S>(
+        connections: &Connections,
+        configure: impl FnOnce(
+            Serve<
+                Memory,
+                App,
+                fn(DuplexStream, App) -> std::future::Ready<io::Result<(DuplexStream, App)>>,
+            >,
+        ) -> S,
+    ) -> Self
+    where
+        S: IntoFuture<Output = u64, IntoFuture: Send + 'static>,
+    {
+        let (accept, accepted) = mpsc::unbounded_channel();
+        let (stop, stopped) = oneshot::channel();
+        let errors = Arc::<Mutex<Vec<String>>>::default();
+        let report = {
+            let errors = errors.clone();
+            move |error: ServeError| errors.lock().unwrap().push(error.to_string())
+        };
+        let server = serve(Memory(accepted), app(), connections)
+            .shutdown(async {
+                // The test that drops `stop` shuts the server down in another way.
+                if stopped.await.is_err() {
+                    pending().await
+                }
+            })
+            .on_error(report);
+        let server = configure(server).into_future();
+        let start = Instant::now();
+        Self {
+            accept,
+            connections: connections.clone(),
+            stop,
+            errors,
+            running: tokio::spawn(async move { (server.await, start.elapsed()) }),
+        }
+    }
+
+    /// Opens a connection for a client that writes bytes by hand.
+    fn connect(&self) -> DuplexStream {
+        // This is as large as a socket's buffers.
+        let (client, server) = duplex(65_536);
+        self.accept.send(Ok(server)).unwrap();
+        client
+    }
+
+    async fn client(&self, protocol: Protocol) -> Client {
+        Client::new(protocol, self.connect()).await
+    }
+
+    /// Shuts the server down. Returns how many connections were cut, and how long the shutdown took.
+    async fn shutdown(self) -> (u64, Duration) {
+        let start = Instant::now();
+        self.stop.send(()).unwrap();
+        let (cut, _) = self.running.await.unwrap();
+        assert_eq!(self.connections.counts().open(), 0);
+        (cut, start.elapsed())
+    }
+
+    fn errors(&self) -> Vec<String> {
+        self.errors.lock().unwrap().clone()
+    }
+}
+
+/// Waits until the server closes the connection. Returns when, counted from `start`.
+async fn closed(client: &mut DuplexStream, start: Instant) -> Duration {
+    let mut rest = Vec::new();
+    let _ = client.read_to_end(&mut rest).await;
+    start.elapsed()
+}
+
+/// Lets all other tasks run until they wait. The clock stands still.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,74 @@
+//! The stream adapters. `parity` runs the same body on `tokio-stream` and on this crate. `ours` tests
+//! the features that only this crate has. Two files are necessary, because no scope can have both
+//! traits `StreamExt`. `ties` compares both in random programs with a second task.
+
+#![cfg(feature = "stream")]
+
+mod debounce;
+mod hostile;
+mod ours;
+mod parity;
+mod ties;
+
+use std::{
+    collections::VecDeque,
+    fmt::Debug,
+    future::{Future, poll_fn},
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker, ready},
+    thread, vec,
+};
+
+use cooked_waker::{IntoWaker, WakeRef};
+use futures_core::Stream;
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    task::coop::poll_proceed,
+};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+use tokio_wheel::{
+    Duration, Instant, Timer, advance, error::Elapsed, interval, interval_at, sleep_until,
+};
+use tokio_wheel_util::stream::{
+    ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
+};
+
+use crate::support::{
+    Wakes, beside_a_greedy_sibling,
+    hostile::quiet_panic,
+    ms,
+    panics::{Panicked, assert_panics, panic_of},
+    paused, secs, settle,
+};
+
+async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
+}
+
+/// A stream that calls a closure in each poll, also after its end.
+struct FromFn<F>(F);
+
+impl<T, F: FnMut(&mut Context<'_>) -> Poll<Option<T>> + Unpin> Stream for FromFn<F> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        (self.0)(cx)
+    }
+}
+
+/// A stream of the items that a channel receives.
+struct Received<T>(UnboundedReceiver<T>);
+
+impl<T> Stream for Received<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.poll_recv(cx)
+    }
+}
