@@ -2,8 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeSet, future::Future, time::Duration};
 
-use tokio_wheel::{Timer, error::BuildError};
-use tokio_wheel_util::delay_queue::DelayQueue;
+use tokio_wheel_util::{delay_queue::DelayQueue, schedule::Scheduler};
 
 use crate::{
     lab::{self, Lab},
@@ -145,9 +144,9 @@ pub fn cells() -> Vec<Cell> {
     cells.peer::<AsyncIo>();
     cells.reset::<AsyncIo>();
 
-    cells.schedule("schedule", || Timer::builder().build());
+    cells.schedule("schedule", Scheduler::new);
     cells.schedule("schedule_limited", || {
-        Timer::builder().max_pending(LIMIT).build()
+        Scheduler::builder().max_pending(LIMIT).build()
     });
     cells.threads::<TokioWheel, _>("spawn", workload::spawn::<TokioWheel>, unarmed());
     cells.threads::<Tokio, _>("spawn", workload::spawn::<Tokio>, unarmed());
@@ -208,13 +207,13 @@ impl Cells {
         }
     }
 
-    fn schedule(&mut self, workload: &'static str, build: fn() -> Result<Timer, BuildError>) {
+    fn schedule(&mut self, workload: &'static str, build: fn() -> Scheduler) {
         for (variant, threads, workers, _) in unarmed() {
             self.push(workload, variant, TokioWheel::NAME, move |iters| {
                 let lab = Lab::quiet::<TokioWheel>(workers);
-                let timer = lab.run(async move { build() }).expect("no timer");
-                lab.time_per_thread(workers, || workload::schedule(timer.clone(), WARM_UP));
-                lab.time_per_thread(threads, || workload::schedule(timer.clone(), iters))
+                let scheduler = lab.run(async move { build() });
+                lab.time_per_thread(workers, || workload::schedule(scheduler.clone(), WARM_UP));
+                lab.time_per_thread(threads, || workload::schedule(scheduler.clone(), iters))
             });
         }
     }

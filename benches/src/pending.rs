@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::OnceLock,
     task::{Context, Poll, Waker},
     thread,
     time::Duration,
@@ -13,8 +14,8 @@ use tokio::{
     io::{AsyncRead, DuplexStream, ReadBuf, duplex},
     task::JoinHandle,
 };
-use tokio_wheel::{Timer, schedule::ScheduledTask};
 use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
+use tokio_wheel_util::schedule::{ScheduledTask, Scheduler};
 
 use crate::{
     Figure,
@@ -62,9 +63,10 @@ pub fn memory<P: Peer>() -> Vec<Figure> {
 }
 
 pub fn scheduled() -> Vec<Figure> {
+    static SCHEDULER: OnceLock<Scheduler> = OnceLock::new();
     let start = |delay, captured| {
-        let timer = Timer::current();
-        timer.schedule(delay, captured).expect("refused")
+        let scheduler = SCHEDULER.get_or_init(Scheduler::new);
+        scheduler.schedule(delay, captured).expect("refused")
     };
     waiting::<TokioWheel, ScheduledTask<u64>>(size_of::<Captured>(), start)
 }

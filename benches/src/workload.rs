@@ -13,7 +13,7 @@ use crossbeam_utils::CachePadded;
 use futures_lite::future::yield_now;
 use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, oneshot};
-use tokio_wheel::Timer;
+use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
     peer::{Peer, Resets},
@@ -195,10 +195,12 @@ pub fn sleep_and_run<P: Peer>(
     }
 }
 
-pub async fn schedule(timer: Timer, iters: u64) -> Duration {
+pub async fn schedule(scheduler: Scheduler, iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
-        let task = timer.schedule(LIMIT, Captured::new(i)).expect("refused");
+        let task = scheduler
+            .schedule(LIMIT, Captured::new(i))
+            .expect("refused");
         assert!(task.cancel());
     }
     start.elapsed()

@@ -16,6 +16,7 @@ use futures_lite::future::block_on;
 use tokio::runtime::{Builder, Runtime};
 use tokio_wheel::{Duration, Instant, Timer};
 use tokio_wheel_benches::saturated::always_ready;
+use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
     faults::{eventually, found},
@@ -23,7 +24,7 @@ use crate::{
     ops::act,
     short_lived,
     storm::storm,
-    target::{Environment, Epoch, LIMITED, Target, Tracked},
+    target::{Environment, Epoch, Target, Tracked},
 };
 
 const FAR: usize = 20_000;
@@ -50,8 +51,8 @@ impl Steady {
             .enable_all()
             .build()
             .expect("cannot start a runtime");
-        let target = Target::new(&env(&Epoch::new(), false), "the default timer", None);
         let entered = runtime.enter();
+        let target = Target::new(&env(&Epoch::new(), false), "the default timer", None);
         let storms = Timer::builder().build().expect("in range");
         let mut far: Vec<_> = (0..FAR).map(|n| target.sleep(self::far(n))).collect();
         for sleep in &mut far {
@@ -89,6 +90,7 @@ impl Steady {
         epoch.end();
 
         let timers = targets.each_ref().map(|target| target.timer.clone());
+        let scheduler = targets[0].env.scheduler.clone();
         drop(targets);
         if !eventually(|| Arc::strong_count(&epoch) == 1) {
             found(format!(
@@ -104,41 +106,34 @@ impl Steady {
                 found(format!("{pending} are pending on {timer:?}"));
             }
         }
+        try_limit(&scheduler);
         let _entered = self.runtime.enter();
-        try_limit(timers[0].as_ref().expect("it has a timer"));
         self.check_far();
         true
     }
 
-    /// Starts the tasks and the threads of an epoch. Returns the timers of the steady runtime, the
-    /// limited timer first.
+    /// Starts the tasks and the threads of an epoch. Returns the timers of the steady runtime.
     fn start_load(
         &self,
         epoch: &Arc<Epoch>,
         rng: &mut Rng,
         is_saturated: bool,
-    ) -> [Arc<Target>; 4] {
+    ) -> [Arc<Target>; 3] {
         // Blocked workers would also make the storm late.
-        let env = env(epoch, rng.u8(..3) == 0 && !is_saturated);
         let entered = self.runtime.enter();
+        let env = env(epoch, rng.u8(..3) == 0 && !is_saturated);
         let targets = [
-            (LIMITED, Timer::builder().max_pending(MAX_PENDING)),
             (
                 "a high-resolution timer",
                 Timer::builder().high_resolution(),
             ),
             ("a timer", Timer::builder()),
         ];
-        let [limited, high, built] = targets.map(|(name, builder)| {
+        let [high, built] = targets.map(|(name, builder)| {
             Target::new(&env, name, Some(builder.build().expect("in range")))
         });
         drop(entered);
-        let targets = [
-            limited,
-            high,
-            built,
-            Target::new(&env, "the default timer", None),
-        ];
+        let targets = [high, built, Target::new(&env, "the default timer", None)];
         for target in &targets {
             for _ in 0..ACTORS {
                 let epoch = epoch.clone();
@@ -202,7 +197,7 @@ fn env(epoch: &Arc<Epoch>, blocks: bool) -> Arc<Environment> {
     Arc::new(Environment {
         name: "the steady runtime",
         blocks,
-        loses_its_timer: false,
+        scheduler: Scheduler::builder().max_pending(MAX_PENDING).build(),
         epoch: epoch.clone(),
         ended: AtomicBool::new(false),
     })
@@ -212,14 +207,14 @@ fn far(n: usize) -> Duration {
     Duration::from_secs(100_000 + 7 * n as u64)
 }
 
-/// Schedules tasks until the timer refuses one. The limit is wrong if the timer still counts an
-/// entry that has left.
-fn try_limit(timer: &Timer) {
+/// Schedules tasks until the scheduler refuses one. The limit is wrong if the scheduler still counts a
+/// task that has left.
+fn try_limit(scheduler: &Scheduler) {
     let tasks: [_; MAX_PENDING + 1] =
-        array::from_fn(|_| timer.schedule(Duration::from_secs(60), async {}).ok());
+        array::from_fn(|_| scheduler.schedule(Duration::from_secs(60), async {}).ok());
     let scheduled = tasks.iter().flatten().count();
     let canceled = tasks.iter().flatten().filter(|task| task.cancel()).count();
-    let pending = timer.metrics().pending();
+    let pending = scheduler.pending();
     if (scheduled, canceled, pending) != (MAX_PENDING, MAX_PENDING, 0) {
         found(format!(
             "under a limit of {MAX_PENDING}: {scheduled} scheduled, {canceled} of these canceled, \

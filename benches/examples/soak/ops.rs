@@ -26,7 +26,7 @@ use tokio_wheel_util::{
 
 use crate::{
     faults::{self, Deliberate},
-    target::{LIMITED, Line, Migration, Target, Tracked},
+    target::{Line, Migration, Target, Tracked},
 };
 
 pub static DONE: AtomicU64 = AtomicU64::new(0);
@@ -160,11 +160,10 @@ async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let is_near = rng.u8(..4) > 0;
     let delay = if is_near { short(rng) } else { long(rng) };
     let line = Line::open(target, Instant::now() + delay);
-    let task = match target.timer().schedule(delay, async { line.fired() }) {
+    let task = match target.env.scheduler.schedule(delay, async { line.fired() }) {
         Ok(task) => task,
         Err(refused) => {
-            let is_full = target.name == LIMITED && refused.is_full();
-            if !is_full && !target.may_end() {
+            if !refused.is_full() && !target.has_ended() {
                 faults::found(format!("a task was refused: {refused}: {target}"));
             }
             return;
@@ -181,7 +180,7 @@ async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let is_sound = match task.await {
         Ok(()) => !cancelled,
         Err(error) if error.is_cancelled() => cancelled,
-        Err(_) => !cancelled && target.may_end(),
+        Err(_) => !cancelled && target.has_ended(),
     };
     if !is_sound {
         faults::found(format!(
@@ -203,7 +202,7 @@ async fn periodic(target: &Arc<Target>, rng: &mut Rng) {
         }
         async {}
     };
-    let timer = target.timer();
+    let timer = &target.env.scheduler;
     let scheduled = match rng.bool() {
         true => timer.schedule_at_fixed_rate(period, period, run),
         false => timer.schedule_with_fixed_delay(period, period, run),
@@ -251,7 +250,7 @@ async fn idle(target: &Arc<Target>, rng: &mut Rng) {
             None => faults::found(format!("an idle key expired twice: {target}")),
         }
     }
-    if lines.iter().any(Option::is_some) && !target.may_end() {
+    if lines.iter().any(Option::is_some) && !target.has_ended() {
         faults::found(format!("an idle key never expired: {target}"));
     }
 }
@@ -309,9 +308,8 @@ async fn migrate(target: &Arc<Target>, rng: &mut Rng) {
     };
     let is_outside = Handle::try_current().is_err();
     let holder = match holder {
-        // Without a runtime there is no default timer, and no other timer can replace a timer that
-        // has shut down.
-        _ if is_outside && holder.as_ref().is_none_or(|holder| holder.may_lose_timer()) => return,
+        // Without a runtime there is no default timer.
+        None if is_outside => return,
         Some(holder) => holder,
         None => {
             sleep.move_over(target);

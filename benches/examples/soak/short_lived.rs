@@ -12,6 +12,7 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
 use tokio_wheel::{Duration, Timer};
+use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
     faults, ops,
@@ -31,21 +32,22 @@ pub fn run(epoch: &Arc<Epoch>, mut builder: Builder, seed: u64) {
 fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
     let builder = builder.worker_threads(rng.usize(1..3)).enable_all();
     let runtime = builder.build().expect("cannot start a runtime");
-    let env = Arc::new(Environment {
-        name: "a short-lived runtime",
-        blocks: rng.u8(..4) == 0,
-        loses_its_timer: rng.u8(..4) == 0,
-        epoch: epoch.clone(),
-        ended: AtomicBool::new(false),
-    });
     let entered = runtime.enter();
     let builder = match rng.u8(..5) {
         0 => Some(Timer::builder().high_resolution()),
         1 => Some(Timer::builder().tick(Duration::from_millis(1))),
-        // Only a default timer that was installed can be shut down.
-        _ => env.loses_its_timer.then(Timer::builder),
+        _ => None,
     };
-    let installed = builder.map(|builder| builder.install().expect("nothing has used the runtime"));
+    if let Some(builder) = builder {
+        drop(builder.install().expect("nothing has used the runtime"));
+    }
+    let env = Arc::new(Environment {
+        name: "a short-lived runtime",
+        blocks: rng.u8(..4) == 0,
+        scheduler: Scheduler::new(),
+        epoch: epoch.clone(),
+        ended: AtomicBool::new(false),
+    });
     let timers = [
         Timer::current(),
         Timer::builder()
@@ -67,12 +69,9 @@ fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
         true => runtime.block_on(async { tokio::time::sleep(alive).await }),
         false => thread::sleep(alive),
     }
-    if let Some(installed) = installed.filter(|_| env.loses_its_timer) {
-        drop(installed.shutdown());
-    }
     if rng.u8(..3) == 0 {
         built.ended.store(true, Ordering::SeqCst);
-        drop(timers[1].shutdown());
+        drop(env.scheduler.shutdown());
         thread::sleep(Duration::from_millis(rng.u64(..3)));
     }
     env.ended.store(true, Ordering::SeqCst);

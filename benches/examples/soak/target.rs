@@ -19,14 +19,12 @@ use std::{
 use fastrand::Rng;
 use futures_util::FutureExt;
 use tokio_wheel::{Duration, Instant, Sleep, Timeout, Timer};
+use tokio_wheel_util::schedule::Scheduler;
 
 use crate::faults;
 
 /// A timer is lost if it has not fired this long after its deadline. A busy machine takes far less.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The name of the timer that limits its pending entries.
-pub const LIMITED: &str = "a limited timer";
 
 pub static SLEEPS: AtomicU64 = AtomicU64::new(0);
 
@@ -92,8 +90,7 @@ pub struct Environment {
     pub name: &'static str,
     /// Whether its tasks block workers on purpose, which makes other tasks late.
     pub blocks: bool,
-    /// Whether its default timer is shut down during its life.
-    pub loses_its_timer: bool,
+    pub scheduler: Scheduler,
     pub epoch: Arc<Epoch>,
     pub ended: AtomicBool,
 }
@@ -122,21 +119,6 @@ impl Target {
 
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst) || self.env.ended.load(Ordering::SeqCst)
-    }
-
-    /// Returns whether the timer may return scheduled tasks before the runtime has ended.
-    pub fn may_end(&self) -> bool {
-        self.has_ended() || self.may_lose_timer()
-    }
-
-    pub fn may_lose_timer(&self) -> bool {
-        self.env.loses_its_timer && self.timer.is_none()
-    }
-
-    /// Returns the timer. A target without a timer of its own uses the default timer of the current
-    /// runtime.
-    pub fn timer(&self) -> Timer {
-        self.timer.clone().unwrap_or_else(Timer::current)
     }
 
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
