@@ -163,7 +163,7 @@ async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let task = match target.env.scheduler.schedule(delay, async { line.fired() }) {
         Ok(task) => task,
         Err(refused) => {
-            if !refused.is_full() && !target.has_ended() {
+            if !refused.is_full() && !target.env.may_refuse() {
                 faults::found(format!("a task was refused: {refused}: {target}"));
             }
             return;
@@ -180,7 +180,7 @@ async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let is_sound = match task.await {
         Ok(()) => !cancelled,
         Err(error) if error.is_cancelled() => cancelled,
-        Err(_) => !cancelled && target.has_ended(),
+        Err(_) => !cancelled && target.env.may_refuse(),
     };
     if !is_sound {
         faults::found(format!(

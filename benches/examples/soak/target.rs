@@ -95,6 +95,13 @@ pub struct Environment {
     pub ended: AtomicBool,
 }
 
+impl Environment {
+    /// Returns whether its scheduler may refuse and return tasks.
+    pub fn may_refuse(&self) -> bool {
+        self.scheduler.is_shutdown() || self.ended.load(Ordering::SeqCst)
+    }
+}
+
 pub struct Target {
     pub env: Arc<Environment>,
     pub name: &'static str,

@@ -13,7 +13,8 @@ const REACH: u64 = 1 << 63;
 /// Returns a duration in nanoseconds, at most 584 years.
 #[inline]
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos().into())
 }
 
 /// Converts between instants and the ticks of one service.

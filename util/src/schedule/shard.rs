@@ -183,6 +183,7 @@ impl Shard {
     /// Inserts a task. The limit refuses only a limited task. `now` is the current time.
     ///
     /// A task that has expired gets the current tick, because the next tick would make it late.
+    #[inline]
     pub(super) fn insert(
         &self,
         now: Instant,
@@ -232,6 +233,7 @@ impl Shard {
     }
 
     /// Removes a task, if it is still in the wheel.
+    #[inline]
     pub(super) fn remove(&self, key: Key) {
         let mut state = lock(&self.state);
         let removed = state.wheel.remove(key);
