@@ -1,10 +1,56 @@
 //! Predicts the cost of an operation on machines that have more cores than ours.
 //!
-//! A line that another core has written takes the transfer time between the two cores, which others
-//! have published ([`Processor`]). A lock, and a counter that all workers share, serve one worker at
-//! a time, so workers queue for them ([`Operation::cost`]). `docs/scaling.md` lists the assumptions.
-//! Two more: under a lock, only the transfers that wait for one another count, and service times are
-//! exponential, as in each exact mean value analysis.
+//! The model is a closed network: each worker works, and then queues for the one lock and for the reference count of
+//! the runtime's handle ([`Operation::cost`]). A lock, and a counter that all workers share, serve one worker at a time.
+//! Exact mean value analysis solves it. `scaling -- model` prints the results, and what workers that do nothing else pay
+//! for each operation. `compare -- cores` compares them with measured costs on the machine where it runs.
+//!
+//! # Constants
+//!
+//! * The cost on one worker, from `docs/figures/compare.txt` ([`OPERATIONS`]).
+//! * How often an operation changes the shared count and takes the lock, which `benches/locked.sh` counts.
+//! * 15 ns under the lock (`UNDER_LOCK`) and 2 ns for a locked instruction (`LOCKED`), if no line must come from
+//!   another core.
+//! * The time of a line from another core, which others have published ([`Processor`]): on EPYC 23 ns within a cache,
+//!   100 ns within a socket and 196 ns between sockets, on Xeon 51 and 108 ns. Such times decide how locks scale (David,
+//!   Guerraoui and Trigonakis, SOSP 2013, <https://doi.org/10.1145/2517349.2522714>).
+//!
+//! No constant was fitted to a figure of several cores.
+//!
+//! # Assumptions
+//!
+//! * Each worker has a core, and waiting workers spin.
+//! * Each worker is equally likely to have used a shared line last. This is unfavorable to a lock that is mostly free, so
+//!   the lock may matter only on more cores than predicted.
+//! * No task moves between two polls of a sleep.
+//! * Under a lock, only the transfers that wait for one another count.
+//! * Service times are exponential, as in each exact mean value analysis.
+//!
+//! Not in the model: a sleep that another worker drops moves about seven lines, 0.2 to 0.7 µs on 64 cores. If each worker
+//! has published a new tick since the driver's last wake-up, the driver reads 64 lines, in 3 to 6 µs. An operation on a
+//! shard waits while the driver does up to 128 steps there, some 10 µs.
+//!
+//! # Checks
+//!
+//! | check | model | measured or published |
+//! |---|---|---|
+//! | two cores, lines within a cache (23 ns): `churn` of `tokio::time` and its alternative timer, ns | 254, 236 | 337, 231 |
+//! | `reset` of both | 76, 177 | 66, 161 |
+//! | `churn` and `reset` of this crate, `churn` of `pingora-timeout` | 58, 36, 113 | 58, 36, 117 |
+//! | the same cores by `compare -- cores`, which measured 32 ns for a line: `churn` of `tokio::time` and its alternative timer; `reset` of both | 315, 263; 93, 192 | 339, 237; 70, 168 |
+//! | PgDog on 16 to 24 workers ([tokio 7745]) | 25% with `tokio::time`, 14% with the alternative timer, on 16 workers every 5 µs | 10% in `TimerEntry::drop` alone; the alternative timer saves 10 to 20% |
+//! | timeouts a second with `tokio::time` at most, on about 60 workers ([tokio 7745]) | 2.1 million | 368,000 requests, on 17% of the CPU |
+//! | with the alternative timer | 2.7 million | 1.1 million requests |
+//! | with `tokio::time` ([aerospike-client-rust 208]) | 2 to 4 million | about 1 million |
+//!
+//! * On two cores, the model fits within a third.
+//! * PgDog fits if each worker makes a timeout every 5 µs, which is not published.
+//! * A lock that is always in use is two to six times slower than predicted, because its waiting workers sleep. We take
+//!   the 368,000 for the default timer, because the issue gives about 1.1 million for the alternative timer, and 1.2
+//!   million for tokio 1.44.
+//!
+//! [tokio 7745]: https://github.com/tokio-rs/tokio/issues/7745
+//! [aerospike-client-rust 208]: https://github.com/aerospike/aerospike-client-rust/pull/208
 
 use std::{
     sync::{

@@ -88,7 +88,7 @@ fn the_end_of_a_run_is_small() {
     assert!(size <= LITTLE, "{size} bytes");
 }
 
-/// An entry takes 152 bytes, including the two counts of its `Arc`. `docs/figures.md` names this size.
+/// An entry takes 152 bytes, including the two counts of its `Arc`. `docs/figures/companion.md` names this size.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_entry_is_as_small_as_the_readme_says() {
