@@ -15,7 +15,7 @@
 //! * One worker of a runtime watches tokio's own alarms. If that worker runs a long task, no worker watches
 //!   the alarms. If a thread outside the runtime wakes the driver's task, the task runs on an idle worker. The
 //!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
-//!   `tests/schedule/one_shot.rs`. Also, a thread outside the runtime may read another clock.
+//!   `util/tests/schedule/one_shot.rs`. Also, a thread outside the runtime may read another clock.
 //! * A worker that sets the alarm wakes no other worker. The calling worker may be the worker that watches
 //!   tokio's alarms. If it then runs a long task, all entries are late. `docs/limitations.md` lists this case.
 

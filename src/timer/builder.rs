@@ -175,7 +175,7 @@ impl Builder {
     ///
     /// Returns an error if:
     ///
-    /// * the tick, the number of shards or the limit is out of range
+    /// * the tick or the number of shards is out of range
     /// * the calling thread is not in a runtime
     /// * a timer of high resolution gets no alarm from the operating system
     ///
