@@ -1,5 +1,5 @@
-//! The pages name only tests and scripts that exist, the workflow runs each step of `.ci/run`, and the floors of the
-//! core are those of CONTRIBUTING.md.
+//! The pages name only files, tests and scripts that exist, the workflow runs each step of `.ci/run`, and the floors of
+//! the core are those of CONTRIBUTING.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,14 +11,37 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the documentation at the head of a source file.
+fn head(path: &str) -> String {
+    let text = read(path);
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    lines
+        .map(|line| line.trim_start().to_owned() + "\n")
+        .collect()
+}
+
+/// Returns the pieces of code in a text.
+fn codes(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// Returns the first cells of the rows of all tables on a page that have this many columns.
+fn first_cells(page: &str, columns: usize) -> Vec<&str> {
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let rows = rows.filter(|line| line.matches('|').count() == columns + 1);
+    rows.map(|line| line.split('|').nth(1).unwrap().trim())
+        .collect()
+}
+
 /// Returns the names of the tests on a page: in tables with a column `test` or `test, or reason`, and after
 /// `migration::`.
 ///
 /// Each row of a table with a column `test` must name a test.
 fn tests(page: &str) -> Vec<&str> {
-    fn codes(text: &str) -> Vec<&str> {
-        text.split('`').skip(1).step_by(2).collect()
-    }
     let mut tests = codes(page);
     tests.retain(|code| code.starts_with("migration::"));
     let mut column = None;
@@ -57,7 +80,7 @@ fn has_test(source: &str, function: &str) -> bool {
 
 /// Tells whether a test or a script exists. The test `a::b::c` is one of these:
 ///
-/// * the function `c` in `a/b.rs` or `a/b/mod.rs`, below a folder of tests or sources
+/// * the function `c` in `a/b.rs` or `a/b/mod.rs`, below a folder of tests, promises or sources
 /// * the function `c` in the module `b` of `a.rs`
 /// * a function in `wheel/src/tests.rs`, if `a` is `wheel`
 fn exists(test: &str) -> bool {
@@ -82,7 +105,7 @@ fn exists(test: &str) -> bool {
         text.or_else(|_| fs::read_to_string(root().join(module).join("mod.rs")))
             .unwrap_or_default()
     };
-    ["tests", "src", "util/tests", "util/src"]
+    ["tests/promises", "tests", "src", "util/tests", "util/src"]
         .iter()
         .any(|folder| {
             let within = read(folder, outer);
@@ -94,20 +117,76 @@ fn exists(test: &str) -> bool {
         })
 }
 
+/// The files that list the promises, and the tests of SECURITY.md.
+const PROMISES: &str = "tests/promises/mod.rs";
+const ATTACKS: &str = "tests/promises/attacks.rs";
+
+#[test]
+fn each_promise_and_each_row_of_security_has_tests() {
+    let promises = head(PROMISES);
+    let numbers = first_cells(&promises, 3);
+    let files = fs::read_dir(root().join("tests/promises")).unwrap();
+    let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let files = files.filter(|file| file.starts_with('p')).count();
+    let expected = (1..=files).map(|number| number.to_string());
+    assert_eq!(
+        numbers[1..],
+        *expected.collect::<Vec<_>>(),
+        "{PROMISES} must list each promise"
+    );
+    let testing = read("docs/testing.md");
+    assert!(testing.contains(&format!("makes {files} promises")));
+
+    let security = read("SECURITY.md");
+    let attacks = head(ATTACKS);
+    assert_eq!(
+        first_cells(&security, 2),
+        first_cells(&attacks, 2),
+        "SECURITY.md and {ATTACKS} must have the same rows"
+    );
+}
+
+/// CONTRIBUTING.md names files of the core without `src/`, and in the questions about `util/src/`, without that.
+#[test]
+fn the_map_of_the_source_is_right() {
+    let contributing = read("CONTRIBUTING.md");
+    let (_, map) = contributing.split_once("### Where is it?").unwrap();
+    let files = codes(map).into_iter().filter(|code| {
+        let is_path = code.ends_with(".rs") || code.ends_with('/');
+        is_path && !code.contains("NAME")
+    });
+    let is_missing = |file: &&str| {
+        let mut folders = ["", "src", "util/src"].iter();
+        !folders.any(|folder| root().join(folder).join(file).exists())
+    };
+    let (files, missing): (Vec<_>, Vec<_>) = files.partition(|file| !is_missing(file));
+    assert!(files.len() > 20, "found only {} files", files.len());
+    assert!(missing.is_empty(), "these do not exist: {missing:?}");
+
+    for (floor, rooms) in FLOORS.iter().enumerate() {
+        let room = rooms.last().unwrap();
+        let is_drawn = contributing.contains(&format!(" {floor}  {room} "));
+        assert!(is_drawn, "the layout must show {room} on floor {floor}");
+    }
+}
+
 #[test]
 fn the_pages_name_tests_that_exist() {
     let pages = fs::read_dir(root().join("docs")).unwrap();
     let mut pages: Vec<_> = pages.map(|page| page.unwrap().path()).collect();
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
-    pages.push(root().join("SECURITY.md"));
+    let pages = pages
+        .iter()
+        .map(|page| (page.display(), fs::read_to_string(page).unwrap()));
+    let pages: Vec<_> = pages.map(|(page, text)| (page.to_string(), text)).collect();
+    let heads = [PROMISES, ATTACKS].map(|file| (file.to_owned(), head(file)));
     let mut found = 0;
     let mut missing = Vec::new();
-    for page in pages {
-        let text = fs::read_to_string(&page).unwrap();
+    for (page, text) in pages.into_iter().chain(heads) {
         let tests = tests(&text);
         found += tests.len();
         let wrong = tests.into_iter().filter(|test| !exists(test));
-        missing.extend(wrong.map(|test| format!("{}: {test}", page.display())));
+        missing.extend(wrong.map(|test| format!("{page}: {test}")));
     }
     assert!(found > 80, "expected more than 80 names, found {found}");
     assert!(missing.is_empty(), "these tests do not exist: {missing:#?}");
@@ -116,8 +195,8 @@ fn the_pages_name_tests_that_exist() {
 /// A step that only `.ci/run` has would never run on a pull request.
 #[test]
 fn the_workflow_runs_each_step_of_ci_run() {
-    let run = fs::read_to_string(root().join(".ci/run")).unwrap();
-    let workflow = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
+    let run = read(".ci/run");
+    let workflow = read(".github/workflows/ci.yml");
     let between = |text: &str, from: &str, to: &str| {
         let (_, rest) = text.split_once(from).unwrap();
         rest.split_once(to).unwrap().0.to_owned()
@@ -129,6 +208,16 @@ fn the_workflow_runs_each_step_of_ci_run() {
         !in_matrix.contains(step) && !workflow.contains(&format!("bash .ci/{step}\n"))
     });
     assert_eq!(missing, None, "the workflow must run this step");
+    let contributing = read("CONTRIBUTING.md");
+    let table = between(&contributing, "| step | runs |", "\n\n");
+    let named: Vec<_> = codes(&table)
+        .into_iter()
+        .filter(|it| *it != ".ci/run")
+        .collect();
+    assert!(
+        named.starts_with(&in_matrix),
+        "CONTRIBUTING.md must name the steps of the workflow: {in_matrix:?}"
+    );
 }
 
 /// The rooms of each floor in `src/`, as CONTRIBUTING.md draws them. The lowest floor comes first.
