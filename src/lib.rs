@@ -7,13 +7,16 @@
     attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
-//! Timers for tokio servers that hold very many connections.
+//! Timers for tokio servers in which every connection and every request has a timeout.
 //!
-//! The functions and types at the root correspond to the functions and types of [`tokio::time`]. Names,
-//! signatures and meaning are the same as in tokio. To switch, a server changes one `use` line. Each worker
-//! thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives
+//! The functions and types at the root have the names, signatures and meaning of [`tokio::time`]. A server keeps
+//! answering when a crowd of its timeouts expires together, because the timers leave room for the tasks that sockets wake.
+//! Each worker thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives
 //! all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), and take no lock that all
 //! threads share. The cost of these operations is about the same when a million sleeps are pending.
+//!
+//! A whole program moves with the package `tokio-on-wheel`, by one line in each section of its Cargo.toml that names
+//! tokio.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};

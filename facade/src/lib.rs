@@ -8,7 +8,8 @@
 
 //! tokio, with its `time` replaced by [`tokio_wheel`].
 //!
-//! A program moves to the wheel by one line of its Cargo.toml. Its source code does not change:
+//! A program moves to the wheel by one line in each section of its Cargo.toml that names tokio. Its source code does not
+//! change:
 //!
 //! ```toml
 //! [dependencies]
