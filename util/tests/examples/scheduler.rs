@@ -2,12 +2,12 @@
 
 #[expect(dead_code, reason = "`main`")]
 #[path = "../../examples/scheduler.rs"]
-mod scheduler;
+mod housekeeping;
 
 /// Each task runs at its time. A canceled task and a task that was dropped do not run.
 #[tokio::test(start_paused = true)]
-async fn scheduler() {
-    let report = scheduler::run().await.unwrap();
+async fn each_task_runs_at_its_time() {
+    let report = housekeeping::run().await.unwrap();
     let expected = [
         (0, "a beat"),
         (50, "a poll begins"),
