@@ -189,6 +189,35 @@ fn a_worker_may_run_another_runtime() {
     });
 }
 
+/// `docs/limitations.md` says what follows if the worker then blocks: its own runtime may never fire the sleep. A `Timer`
+/// of the entered runtime fires.
+#[test]
+fn a_worker_that_enters_another_runtime_registers_with_its_own() {
+    does_not_hang(|| {
+        let (home, other) = (multi_thread(1), multi_thread(1));
+        home.block_on(home.spawn(async move {
+            // A witness runs on the worker in the meantime.
+            sleep(ms(1)).await;
+            sleep(ms(1)).await;
+            let own = Timer::current();
+            let before = own.metrics().registered();
+            {
+                let _entered = other.enter();
+                let (_, waker) = Wakes::new();
+                let mut visiting = sleep(secs(60));
+                assert_pending!(poll(&mut visiting, &waker));
+                assert_eq!(own.metrics().registered(), before + 1);
+                let of_other = Timer::current();
+                assert_eq!(of_other.metrics().registered(), 0);
+                block_on(of_other.sleep(ms(5)));
+                assert_eq!(of_other.metrics().fired(), 1);
+            }
+            other.shutdown_background();
+        }))
+        .unwrap();
+    });
+}
+
 /// One worker drops the driver while another worker still polls a task, which waits for the end of the
 /// runtime. The runtime drops that task next, and the task must not panic before.
 ///
