@@ -43,10 +43,29 @@
 //!
 //! # Coming from another timer
 //!
-//! The page [which timer] lists the operations of Netty's timer, the JDK's timers and others. For each
-//! operation it shows the method of this crate.
+//! The wheel is scheme 7 of Varghese and Lauck. Each operation takes O(1) time, except as noted:
 //!
-//! [which timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md#coming-from-another-timer
+//! | there | here |
+//! |---|---|
+//! | `START_TIMER` (Varghese), Netty's `newTimeout`, the JDK's and PowerJob's `schedule`, Kafka's `add` | [`schedule`](Scheduler::schedule) |
+//! | `STOP_TIMER`, Netty's `Timeout.cancel`, the JDK's `TimerTask.cancel` and `Future.cancel(false)` | [`ScheduledTask::cancel`], or a [`CancelHandle`] in a map; the entry is removed before the call returns |
+//! | the JDK's `Future.cancel(true)` | none: a run that has started is not interrupted |
+//! | `PER_TICK_BOOKKEEPING`, Kafka's `advanceClock` | no call: the driver sleeps until a slot expires |
+//! | the JDK's `scheduleAtFixedRate`; `Timer.schedule` with a period | [`schedule_at_fixed_rate`](Scheduler::schedule_at_fixed_rate); [`schedule_at_fixed_rate_with`](Scheduler::schedule_at_fixed_rate_with) and [`MissedTickBehavior::Delay`] |
+//! | the JDK's `scheduleWithFixedDelay` | [`schedule_with_fixed_delay`](Scheduler::schedule_with_fixed_delay) |
+//! | an exception in a periodic task ends the task; in a `java.util.Timer`, all tasks | a panic ends only its own task, and [`TaskError::into_panic`] returns the payload |
+//! | `isExpired`, `isDone`, `getDelay` | [`is_started`](ScheduledTask::is_started), [`is_finished`](ScheduledTask::is_finished), [`deadline`](ScheduledTask::deadline) |
+//! | Netty's `maxPendingTimeouts` | [`Builder::max_pending`]; the error returns the future |
+//! | `pendingTimeouts`, `size` | [`Scheduler::pending`], in O(workers) |
+//! | `stop`, `shutdownNow`, `close` | [`Scheduler::shutdown`], which returns the tasks that have not started, in O(*n* log *n*) |
+//! | the JDK's `shutdown`, which runs delayed tasks and ends periodic tasks | the same: see [`Unstarted::is_periodic`] |
+//! | PowerJob's `processThreadNum` | the workers run the tasks, and code that blocks belongs in `spawn_blocking` |
+//! | Kafka's `tryCompleteElseWatch` | [`timeout`](tokio_wheel::timeout()) around a future that becomes ready when the operation completes |
+//! | a ring of buckets for idle connections | `IdleSet` of the module `idle` for many tasks, or the module `delay_queue` for one |
+//! | Netty's `IdleStateHandler` | `idle_timeout` of `io::Limits` |
+//!
+//! No task starts early, while Kafka rounds down and may start one tick early. Dropping a [`ScheduledTask`] detaches the
+//! task, which still runs.
 
 mod driver;
 mod entry;
