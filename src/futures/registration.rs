@@ -246,7 +246,7 @@ impl Registration {
         };
         panic!(
             "a future was polled before its deadline and after its timer has shut down: keep the runtime \
-             and the timer while the future is in use, and poll it only within tasks of that runtime{tokios}"
+             while the future is in use, and poll it only within tasks of that runtime{tokios}"
         );
     }
 }

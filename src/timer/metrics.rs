@@ -97,8 +97,8 @@ impl Metrics {
 
     /// Returns the number of entries that were deregistered before they fired.
     ///
-    /// A future deregisters its entry when the future is dropped. A task deregisters its entry when the task
-    /// is canceled. A timer that shuts down deregisters all of its entries.
+    /// A future deregisters its entry when the future is dropped. When the timer's runtime shuts down, the timer
+    /// deregisters all of its entries.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled
@@ -119,7 +119,7 @@ impl Metrics {
     /// * A thread that is not a worker of the timer's runtime sets an earlier deadline.
     /// * The alarm goes off while a thread drives the timer or sets the alarm.
     /// * The driver has work left after a turn.
-    /// * The timer shuts down, or no handle, future or task uses the timer any longer.
+    /// * No handle and no future uses the timer any longer.
     #[must_use]
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
