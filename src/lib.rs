@@ -53,9 +53,9 @@
 //! first needs it.
 //!
 //! A future that a free function returns registers with the default timer of the runtime that first polls it. You
-//! can create such a future outside a runtime. Polling the future outside a runtime panics. A later wait of the same
-//! value may use another runtime: after a sleep has fired and was reset, or after a tick of an interval, the runtime
-//! that polls it next registers it.
+//! can create such a future outside a runtime. Polling the future outside a runtime panics. Each new wait chooses
+//! again: a sleep that was reset after it had fired, an interval's next tick, and a queue's next wait register with
+//! the runtime that polls them then.
 //!
 //! [`Timer::builder`] makes a timer with its own tick and its own shards. A future that a method of [`Timer`]
 //! returns uses that timer. Any executor may poll the future, as long as the timer's runtime lives.
@@ -68,9 +68,8 @@
 //! down in the meantime, the future panics, so that the shutdown can finish. tokio's futures panic in this
 //! case too.
 //!
-//! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters
-//! another runtime needs a [`Timer`] of the other runtime. The page [limitations] lists the affected threads
-//! and the consequences.
+//! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters the
+//! handle of another runtime and then blocks needs a [`Timer`] of the other runtime: see [limitations].
 //!
 //! # Promises
 //!
@@ -91,8 +90,8 @@
 //! # What differs from `tokio::time`
 //!
 //! * A future uses the timer of the runtime that first polls it, and chooses again for each wait, for example for
-//!   each tick of an interval. In tokio, a future stays with the runtime in which it was created, and hangs or
-//!   panics if that runtime has ended.
+//!   each tick of an interval. In tokio, a future stays with the runtime in which it was created. It panics if that
+//!   runtime has ended, and hangs if no thread runs that runtime.
 //! * Creating a future outside a runtime works. In tokio, it panics.
 //! * [`Sleep`] is [`Unpin`].
 //!

@@ -77,16 +77,27 @@ const TURN: Duration = Duration::from_millis(1);
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
-/// The [migration guide] lists all differences. The main differences are:
+/// All methods keep their names. This queue also has [`expired`](Self::expired), which needs no `StreamExt`,
+/// [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset), [`try_reset_at`](Self::try_reset_at) and
+/// [`with_timer`](Self::with_timer).
 ///
-/// * A key names only its own element. tokio-util reuses the keys of removed elements.
-/// * [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset) and
-///   [`try_reset_at`](Self::try_reset_at) exist.
-/// * [`expired`](Self::expired) exists. A loop over the expired elements needs no `StreamExt`.
-/// * The queue accepts every deadline. tokio-util panics on a deadline that is more than about 2 years away.
-/// * The queue frees unused memory by itself.
-///
-/// [migration guide]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md#tokio_utiltime
+/// | | tokio-util | this queue |
+/// |---|---|---|
+/// | the [`Key`] of an element that has left the queue | may name a later element | never names a later element |
+/// | deadlines more than two years ahead | panic | work |
+/// | the largest number of elements | 2<sup>30</sup> - 1 | 2<sup>31</sup> |
+/// | `Debug` | shows the elements, which must implement `Debug` | does not show the elements |
+/// | memory | stays allocated; `shrink_to_fit` frees what is after the last element, `compact` moves elements | comes in chunks of 256 elements, and an empty chunk is freed, unless it is reserved or takes the next elements; [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) free each empty chunk; `capacity` is a multiple of 256 and may fall |
+/// | `reserve`, `with_capacity` | allocate | allocate nothing at first, and keep what is allocated later |
+/// | `reset` to a later deadline | moves the element | moves the element at its old deadline, and may wake the waiting task early |
+/// | `reset` to an earlier deadline | wakes the waiting task at that deadline | wakes the task at once |
+/// | `remove` of the element for which a task waits | does not wake the task while other elements exist | may wake the task at the deadline of the removed element |
+/// | a new earliest element in a queue that is not empty | wakes the task | wakes the task only if its last poll was pending |
+/// | `peek` after elements were reset to a later deadline | finds the next element at once | looks at each of them until their old deadlines have passed |
+/// | very many elements that expire at once | one poll may move all of them between levels | a poll works for about 1 ms at most, and then lets other tasks run |
+/// | elements that have expired when they are inserted | do not use the task's budget | use the task's budget |
+/// | a waker that panics when a method wakes it | the method panics, and its key or element is lost | the method succeeds |
+/// | a queue whose runtime has shut down | returns its next element early | continues on the runtime that polls it next |
 ///
 /// # Examples
 ///

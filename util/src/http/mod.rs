@@ -116,6 +116,16 @@
 //! | poll of a `TimeoutBody` after its error | fails again | reports the end of the body |
 //! | call of a service outside a runtime | panics | works |
 //!
+//! Most types keep their names. Change these:
+//!
+//! | tower-http | this module |
+//! |---|---|
+//! | `Timeout::with_status_code(inner, status, limit)` | `TimeoutLayer::with_status_code(status, limit).layer(inner)` |
+//! | `RequestBodyDeadlineLayer::new(limit)` (0.7) | `RequestBodyTimeoutLayer::with_limits(BodyLimits::new().body_timeout(limit))` |
+//! | `ResponseBodyDeadlineLayer::new(limit)` (0.7) | the same with `ResponseBodyTimeoutLayer` |
+//! | `DeadlineBody::new(limit, body)` (0.7) | `TimeoutBody::with_limits(BodyLimits::new().body_timeout(limit), body)` |
+//! | a downcast to `TimeoutError` | [`LimitExceeded::find`] |
+//!
 //! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created. So `DeadlineBody` also
 //! ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
 

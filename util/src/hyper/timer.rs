@@ -15,7 +15,8 @@ use crate::limit::{sleep, sleep_until};
 /// A timer for hyper. It uses the default timer or a [`Timer`] that you pass.
 ///
 /// Pass a `WheelTimer` wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's
-/// `TokioTimer`.
+/// `TokioTimer`. If the timer of another crate created a sleep, `reset` replaces the sleep, while `TokioTimer`
+/// does nothing.
 ///
 /// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than
 /// it creates them. A reset moves the deadline in place, without a new box or a new registration, and the sleep

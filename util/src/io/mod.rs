@@ -116,6 +116,23 @@
 //! A stream with all limits takes 200 bytes in addition to the inner stream, and allocates nothing.
 //!
 //! A timeout of 584 years or more is no limit, and [`TimeoutStream::limits`] returns `None` for it.
+//!
+//! # Coming from tokio-io-timeout
+//!
+//! | tokio-io-timeout | this module |
+//! |---|---|
+//! | `TimeoutReader`, `TimeoutWriter`, `TimeoutStream` | [`TimeoutStream`] |
+//! | `new`, then a setter | `with_limits(inner, Limits::new().read_timeout(t))`, or `new` and `set_limits` |
+//! | `set_timeout(Some(t))` of a reader, `set_read_timeout(Some(t))` | `set_limits(stream.limits().read_timeout(t))` |
+//! | `set_timeout(Some(t))` of a writer, `set_write_timeout(Some(t))` | `set_limits(stream.limits().write_timeout(t))` |
+//! | a setter with `None` | `let mut limits = stream.limits(); limits.read_timeout = None; stream.set_limits(limits);` |
+//! | a setter whose name ends in `_pinned` | `set_limits_pinned`, which few programs need: the stream is `Unpin` if the inner stream is |
+//! | `timeout()`, `read_timeout()`, `write_timeout()` | `limits().read_timeout`, `limits().write_timeout` |
+//! | an error of the kind `TimedOut` | the same, which contains a [`LimitExceeded`] |
+//! | a timeout restarts in `set_timeout_pinned` only | each changed limit restarts the timeouts of its direction |
+//! | 272 bytes in addition to the inner stream | 200 bytes |
+//!
+//! The limits also apply to `AsyncBufRead`, but not to `AsyncSeek`.
 
 mod limiter;
 mod limits;

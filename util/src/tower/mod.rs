@@ -45,6 +45,14 @@
 //! The module `http` (feature `http`) has a layer that responds with a status code instead of an error. The
 //! module also has layers that limit bodies.
 //!
+//! # Coming from `tower::timeout`
+//!
+//! The types keep their names. Three things change:
+//!
+//! * `ServiceBuilder::timeout(limit)` becomes `ServiceBuilder::layer(TimeoutLayer::new(limit))`.
+//! * The error is [`Elapsed`] of `tokio_wheel`, so code that downcasts must name this type.
+//! * The timeout also fires if the inner service uses up the task's budget at every poll.
+//!
 //! # A limit for each request
 //!
 //! [`TimeoutLayer`] and [`Timeout`] also accept a closure instead of a [`Duration`]. The

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The documentation of `io` and `docs/migration.md` state this size. A stream allocates nothing.
+/// The documentation of `io` states this size. A stream allocates nothing.
 #[test]
 fn all_limits_take_200_bytes() {
     assert_eq!(size_of::<TimeoutStream<()>>(), 200);

@@ -132,7 +132,8 @@ fn differing(times: Times, adapter: Adapter, reader: Reader) -> Vec<u64> {
 }
 
 /// A task and the adapter's task run in the order in which they set their deadlines, as with `tokio-stream`. The
-/// migration guide names the exception: a deadline that an item has postponed. It makes 2 of 1,500 programs differ.
+/// documentation of `stream` names the exception: a deadline that an item has postponed. It makes 2 of 1,500 programs
+/// differ.
 #[test]
 fn the_events_are_equal_but_for_ties_with_postponed_deadlines() {
     for adapter in ADAPTERS {
