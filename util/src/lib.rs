@@ -61,6 +61,9 @@ struct Readme;
 #[doc = include_str!("../../docs/migration.md")]
 struct Migration;
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/recipes.md")]
+struct Recipes;
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/scaling.md")]
 struct Scaling;
 #[cfg(doctest)]
