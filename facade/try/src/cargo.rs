@@ -68,7 +68,9 @@ impl Cargo {
         };
         let mut locate = cargo.command();
         locate.args(["locate-project", "--workspace", "--message-format", "plain"]);
-        cargo.manifest = output(locate.args(manifest))?.trim_end().into();
+        let located = output(locate.args(manifest));
+        let none = "found no program here, and `--program FOLDER` names another folder";
+        cargo.manifest = located.context(none)?.trim_end().into();
         Ok(cargo)
     }
 
@@ -81,7 +83,7 @@ impl Cargo {
         cargo
     }
 
-    pub(crate) fn metadata(&self) -> Result<Metadata> {
+    pub(crate) fn metadata(&self, more: &[&str]) -> Result<Metadata> {
         let version = output(self.command().arg("-vV"))?;
         let mut host = version
             .lines()
@@ -91,6 +93,7 @@ impl Cargo {
         metadata.args(["metadata", "--format-version", "1"]);
         // Offline, crates that only other platforms use may be missing.
         metadata.args(["--filter-platform", host]);
+        metadata.args(more);
         metadata.args(&self.options).args(&self.selection);
         Ok(MetadataCommand::parse(output(&mut metadata)?)?)
     }

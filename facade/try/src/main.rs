@@ -13,7 +13,7 @@ mod table;
 use std::os::unix::process::ExitStatusExt;
 use std::{env, fs, path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 
 use cargo::Cargo;
@@ -67,10 +67,19 @@ enum Command {
     Patch,
 }
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        // `Debug` would add a backtrace if the user has set RUST_BACKTRACE for the program.
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Result<ExitCode> {
     let Tool::OnWheel(options) = Tool::parse();
     if let Some(program) = &options.program {
-        env::set_current_dir(program)?;
+        env::set_current_dir(program)
+            .with_context(|| format!("--program {}", program.display()))?;
     }
     // On Ctrl-C, cargo ends as well, and this process restores Cargo.lock.
     ctrlc::set_handler(|| patch::IS_INTERRUPTED.store(true, Relaxed))?;
@@ -90,8 +99,18 @@ fn main() -> Result<ExitCode> {
 
 impl OnWheel {
     fn run(self, cargo: Cargo) -> Result<ExitCode> {
-        patch::check(&fs::read_to_string(cargo.lock()).unwrap_or_default())?;
-        let metadata = cargo.metadata()?;
+        let lock = || fs::read_to_string(cargo.lock()).unwrap_or_default();
+        // Cargo does not write Cargo.lock for manifests alone.
+        patch::check_manifests(&cargo.metadata(&["--no-deps"])?)?;
+        patch::check(&lock())?;
+        if cargo.lock().exists() && !matches!(self.command, Command::Patch) {
+            let opened = fs::OpenOptions::new().append(true).open(cargo.lock());
+            let needed = "must be writable, because the tool changes it for a build";
+            opened.with_context(|| format!("{} {needed}", cargo.lock().display()))?;
+        }
+        let metadata = cargo.metadata(&[])?;
+        // A dependency may bring the wheel.
+        patch::check(&lock())?;
         if let Command::Compare(compare) = &self.command {
             compare.check(&metadata)?;
         }

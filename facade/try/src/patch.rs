@@ -74,11 +74,13 @@ impl Patch {
         let mut outdated = Vec::new();
         if !needed.matches(&before) {
             outdated = vec!["--recursive".into(), format!("tokio@{before}")];
-            metadata = restoring(&cargo, || cargo.update(&[], &outdated), || cargo.metadata())?;
+            let update = || cargo.update(&[], &outdated);
+            metadata = restoring(&cargo, update, || cargo.metadata(&[]))?;
             let after = &tokio(&metadata)?.version;
             ensure!(
                 needed.matches(after),
-                "tokio must be {needed}, but the program's dependencies or its `rust-version` allow only {after}"
+                "tokio must be {needed}, but the program's dependencies or its `rust-version` allow only {after}. \
+                 `cargo tree -i tokio` shows the packages that use tokio, and one of them may pin it"
             );
             eprintln!("The wheel needs tokio {needed}: uses {after} instead of {before}.");
         }
@@ -274,12 +276,28 @@ fn restoring<T>(
     result
 }
 
+/// Tests that no package of the workspace uses the wheel.
+pub(crate) fn check_manifests(workspace: &Metadata) -> Result<()> {
+    let is_wheel = |name: &str| ["tokio-on-wheel", "tokio-wheel"].contains(&name);
+    let mut packages = workspace.packages.iter();
+    let moved = packages.find(|package| package.dependencies.iter().any(|d| is_wheel(&d.name)));
+    if let Some(Package { manifest_path, .. }) = moved {
+        bail!(
+            "{manifest_path} has tokio-on-wheel or tokio-wheel already.\n\
+             Restore its line of tokio, and Cargo.lock, or use the commit before the move:\n  \
+             git worktree add ../before COMMIT\n  cargo on-wheel --program ../before ..."
+        );
+    }
+    Ok(())
+}
+
 /// Tests that Cargo.lock is the program's own.
 pub(crate) fn check(lock: &str) -> Result<()> {
     ensure!(
         !has_wheel(lock),
         "Cargo.lock has tokio-wheel already.\n\
-         If the program uses it, remove it from Cargo.toml first.\n\
+         If you have restored Cargo.toml, restore Cargo.lock too, or run `cargo update --workspace`.\n\
+         If a dependency or `[patch.crates-io]` uses it, remove it from Cargo.toml first.\n\
          If another `cargo on-wheel` runs here, wait until it ends.\n\
          If one was killed, copy Cargo.lock back from its folder, which is `on-wheel` in the target folder."
     );

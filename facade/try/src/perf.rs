@@ -17,9 +17,12 @@ pub(crate) fn check() -> Result<()> {
     perf.args(["record", "--quiet", "--output", "-", "--", "true"]);
     let status = perf.stdout(Stdio::null()).status();
     let status = status.context("`--perf` needs Linux's perf (Debian: linux-perf)")?;
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     ensure!(
         status.success(),
-        "{perf:?} failed: it needs a `kernel.perf_event_paranoid` of at most 2"
+        "`perf record` failed: `kernel.perf_event_paranoid` is {}, and must be at most 2, which \
+         `sudo sysctl kernel.perf_event_paranoid=2` sets. A container must also allow perf_event_open",
+        level.as_deref().unwrap_or("unknown").trim()
     );
     Ok(())
 }

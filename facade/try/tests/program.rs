@@ -369,3 +369,91 @@ fn cargo_lock_keeps_the_changes_of_others() {
     run(folder, tool, &["on-wheel", "cargo", "check", "--quiet"]);
     assert!(!folder.join("Cargo.lock").exists());
 }
+
+#[test]
+fn a_mistake_has_a_message_that_says_what_to_do() {
+    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
+    let folder = tempfile::tempdir().unwrap();
+    make_program(folder.path());
+    let program = &folder.path().join("program");
+    let fails = |folder: &Path, arguments: &[&str], messages: &[&str]| {
+        let mut command = command_in(folder, tool, &[&["on-wheel"], arguments].concat());
+        let output = command.env("RUST_BACKTRACE", "1").output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+        for message in messages {
+            assert!(errors.contains(message), "{arguments:?}: {errors}");
+        }
+        for noise in ["Compiling", "Stack backtrace"] {
+            assert!(!errors.contains(noise), "{arguments:?}: {errors}");
+        }
+    };
+    let compare = |command| ["compare", "--", command, "{}"];
+    let check = ["cargo", "check"];
+
+    fails(folder.path(), &check, &["`--program FOLDER`"]);
+    fails(
+        folder.path(),
+        &["--program", "none", "patch"],
+        &["--program none: "],
+    );
+
+    let lock = program.join("Cargo.lock");
+    let locked = fs::read_to_string(&lock).unwrap();
+    let set_readonly = |is_readonly| {
+        let mut permissions = fs::metadata(&lock).unwrap().permissions();
+        permissions.set_readonly(is_readonly);
+        fs::set_permissions(&lock, permissions).unwrap();
+    };
+    set_readonly(true);
+    // The administrator may write it anyway.
+    if fs::OpenOptions::new().append(true).open(&lock).is_err() {
+        fails(program, &check, &["Cargo.lock must be writable"]);
+    }
+    set_readonly(false);
+    fs::remove_file(&lock).unwrap();
+    fails(program, &["cargo", "check", "--locked"], &["--locked"]);
+
+    // A program that has moved, before and after cargo writes Cargo.lock.
+    let manifest = fs::read_to_string(program.join("Cargo.toml")).unwrap();
+    let facade = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let moved = format!("package = 'tokio-on-wheel', path = '{}'", facade.display());
+    let moved = manifest.replace("version = '1.54'", &moved);
+    let messages = [
+        "program/Cargo.toml has tokio-on-wheel",
+        "Restore its line",
+        "git worktree",
+    ];
+    fs::write(program.join("Cargo.toml"), moved).unwrap();
+    fails(program, &check, &messages);
+    assert!(!lock.exists(), "the tool has made Cargo.lock");
+    run(program, "cargo", &["generate-lockfile", "--quiet"]);
+    fails(program, &compare("{}"), &messages);
+    // Only Cargo.toml is as it was.
+    fs::write(program.join("Cargo.toml"), &manifest).unwrap();
+    fails(
+        program,
+        &check,
+        &["has tokio-wheel already", "`cargo update --workspace`"],
+    );
+    run(program, "cargo", &["update", "--workspace", "--quiet"]);
+    run(
+        program,
+        tool,
+        &[
+            "on-wheel",
+            "patch",
+            "--program",
+            ".",
+            "--folder",
+            "../folder",
+        ],
+    );
+
+    // A dependency that pins an old tokio.
+    let pinned = manifest.replace("version = '1.54'", "version = '=1.40'");
+    let pinned = pinned.replace("[features]", "[features]\ndefault = ['timers']");
+    fs::write(program.join("Cargo.toml"), pinned).unwrap();
+    fs::write(&lock, locked).unwrap();
+    fails(program, &check, &["`cargo tree -i tokio`", "1.40.0"]);
+}
