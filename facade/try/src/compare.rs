@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    fmt::Debug,
     fs::{self, File},
     io::{self, BufReader, Write},
     path::{Path, PathBuf},
@@ -10,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Message, Metadata, PackageId};
 use clap::Args;
 
@@ -30,7 +31,8 @@ pub(crate) struct Compare {
     /// Also runs the program on tokio's alternative timer, which exists in multi-thread runtimes
     ///
     /// The tool compiles a copy of tokio with tokio's unstable features, whose `enable_time` does what
-    /// `enable_alt_timer` does.
+    /// `enable_alt_timer` does. Current-thread runtimes ignore it. If the program has only such runtimes, this side runs
+    /// on `tokio::time` too.
     #[arg(long)]
     pub(crate) alternative: bool,
     /// The command of cargo that builds the program, such as `bench --no-run --bench NAME`
@@ -54,17 +56,15 @@ pub(crate) struct Compare {
 impl Compare {
     /// Finds mistakes that would otherwise show only after the builds.
     pub(crate) fn check(&self, metadata: &Metadata) -> Result<()> {
-        let names_program = self.command.iter().any(|word| word.contains("{}"));
+        let command = self.command.join(" ");
         ensure!(
-            names_program,
-            "the command has no `{{}}`, so all sides would run the same"
+            command.contains("{}"),
+            "the command `{command}` has no `{{}}`, which stands for the path of the program"
         );
+        #[cfg(unix)]
+        check_command(&self.command[0])?;
         if self.build == BUILD && self.bin.is_none() {
-            let programs = programs(metadata);
-            ensure!(
-                programs.len() == 1,
-                "choose a program with `--bin NAME`: {programs:?}"
-            );
+            self.check_programs(&programs(metadata))?;
         }
         if self.alternative {
             let features = features(metadata, &patch::tokio(metadata)?.id);
@@ -98,9 +98,10 @@ impl Compare {
             );
             programs.push(program);
         }
+        eprintln!("The command must end by itself: {}", self.command.join(" "));
         let mut runs = vec![Vec::new(); sides.len()];
         let mut shares = Vec::new();
-        // After a failure, the table has the rounds before.
+        // After a failure, the tables have what was complete before.
         let mut measure = || -> Result<()> {
             for round in 0..=self.runs {
                 let mut figures = vec![Vec::new(); sides.len()];
@@ -108,11 +109,13 @@ impl Compare {
                     // Another side is first in each round.
                     let side = (usize::from(round) + place) % sides.len();
                     let name = sides[side].name();
-                    match round {
-                        0 => eprintln!("--- {name}, a run that does not count"),
-                        _ => eprintln!("--- {name}, run {round} of {}", self.runs),
-                    }
-                    figures[side] = self.measure(&programs[side], &patch.folder)?;
+                    let run = match round {
+                        0 => format!("{name}, a run that does not count"),
+                        _ => format!("{name}, run {round} of {}", self.runs),
+                    };
+                    eprintln!("--- {run}");
+                    let measured = self.measure(&programs[side], &patch.folder);
+                    figures[side] = measured.context(run)?;
                 }
                 if round > 0 {
                     runs.iter_mut()
@@ -120,9 +123,12 @@ impl Compare {
                         .for_each(|(runs, run)| runs.push(run));
                 }
             }
-            for program in programs.iter().filter(|_| self.perf) {
+            for (program, side) in programs.iter().zip(&sides).filter(|_| self.perf) {
+                let run = format!("{}, the run under perf", side.name());
+                eprintln!("--- {run}");
                 let data = patch.folder.join("perf.data");
-                shares.push(vec![perf::shares(&self.words(program)?, program, &data)?]);
+                let measured = perf::shares(&self.words(program)?, program, &data);
+                shares.push(vec![measured.context(run)?]);
             }
             Ok(())
         };
@@ -130,16 +136,34 @@ impl Compare {
         let rounds = runs[0].len();
         if rounds > 0 {
             println!("\n{}", table::header(rounds));
-            table::print(&sides, &runs);
-        }
-        result?;
-        if self.perf {
-            table::print(&sides, &shares);
-            let of_tokio = &shares[0][0];
-            if of_tokio.iter().map(|(_, percent)| percent).sum::<f64>() < 2.0 {
-                println!("Timers are a small part of this load: tokio::time suffices.");
+            let words = table::print(&sides, &runs);
+            // Time and CPU.
+            if runs[0][0].len() <= 2 {
+                println!("The command prints no line `NAME: NUMBER`, which would be a figure.");
             }
+            if let [of_tokio, ..] = &shares[..] {
+                table::print(&sides[..shares.len()], &shares);
+                if of_tokio[0].iter().map(|(_, percent)| percent).sum::<f64>() < 2.0 {
+                    println!("Timers are a small part of this load: tokio::time suffices.");
+                }
+            }
+            println!("\n{words}");
         }
+        result
+    }
+
+    /// Tests that cargo builds one program.
+    fn check_programs<T: Debug>(&self, programs: &[T]) -> Result<()> {
+        ensure!(
+            !programs.is_empty(),
+            "`cargo {}` builds no program. `--build COMMAND` names another command, such as \
+             `build --release --example NAME`",
+            self.build
+        );
+        ensure!(
+            programs.len() == 1,
+            "choose a program with `--bin NAME`: {programs:?}"
+        );
         Ok(())
     }
 
@@ -159,16 +183,12 @@ impl Compare {
                 programs.extend(artifact.executable);
             }
         }
-        match &programs[..] {
-            [program] => {
-                if self.perf {
-                    perf::check_program(program.as_std_path())?;
-                }
-                Ok(program.into())
-            }
-            [] => bail!("`cargo {}` builds no program", self.build),
-            _ => bail!("choose a program with `--bin NAME`: {programs:?}"),
+        self.check_programs(&programs)?;
+        let program = PathBuf::from(programs.remove(0));
+        if self.perf {
+            perf::check_program(&program)?;
         }
+        Ok(program)
     }
 
     /// Returns the command for a program.
@@ -198,7 +218,8 @@ impl Compare {
         figures.extend(cpu.map(|cpu| ("CPU s".into(), cpu)));
         let output = fs::read(output)?;
         io::stdout().write_all(&output)?;
-        ensure!(status.success(), "the command failed: {status}");
+        let command = words.join(" ");
+        ensure!(status.success(), "the command `{command}` failed: {status}");
         for (name, number) in printed(&String::from_utf8_lossy(&output)) {
             // A load test may print its progress.
             figures.retain(|(earlier, _)| *earlier != name);
@@ -215,6 +236,29 @@ fn printed(output: &str) -> impl Iterator<Item = (String, f64)> {
         let number: f64 = number.trim().parse().ok()?;
         number.is_finite().then(|| (name.trim().into(), number))
     })
+}
+
+/// Tests that a command can start.
+#[cfg(unix)]
+fn check_command(command: &str) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if command == "{}" {
+        return Ok(());
+    }
+    let folders: Vec<_> = if command.contains('/') {
+        vec![env::current_dir()?]
+    } else {
+        env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
+    };
+    let files = folders.iter().map(|folder| folder.join(command));
+    let mut files = files.filter_map(|file| fs::metadata(file).ok());
+    let is_executable =
+        |file: fs::Metadata| file.is_file() && file.permissions().mode() & 0o111 != 0;
+    ensure!(
+        files.any(is_executable),
+        "found no executable {command:?} in {folders:?}. `chmod +x` makes a file executable"
+    );
+    Ok(())
 }
 
 /// Returns the features that a package is built with.

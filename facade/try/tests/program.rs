@@ -171,6 +171,7 @@ fn a_program_goes_to_the_wheel_and_back() {
         ];
         let errors = try_run(folder, tool, &arguments).unwrap_err();
         assert!(errors.contains("interrupted"), "{errors}");
+        assert!(errors.contains("must end by itself: sh -c"), "{errors}");
 
         // The last run fails. The table has the round before.
         let fails = "echo run: 2; echo run: 1 | tee -a runs; test $(wc -l < runs) -lt 6";
@@ -182,7 +183,18 @@ fn a_program_goes_to_the_wheel_and_back() {
         let rows = ["run tokio 1.000", "wheel 1.000"].map(String::from);
         let places = table.windows(2).filter(|pair| pair == &rows);
         assert_eq!(places.count(), 1, "{output}");
-        assert!(output.contains("the command failed"), "{output}");
+        assert!(
+            output.contains("wheel, run 2 of 2: the command `sh -c"),
+            "{output}"
+        );
+        assert!(
+            output.contains("Too few runs for an interval: 1, and 6"),
+            "{output}"
+        );
+        assert!(!output.contains("probability"), "{output}");
+    }
+    if cfg!(target_os = "linux") {
+        check_perf(folder, tool);
     }
 
     let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
@@ -213,6 +225,62 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert!(table.contains(&"alternative 1.000".into()), "{printed}");
     let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
     assert!(is_kept, "Cargo.lock has changed");
+}
+
+/// Compares under a `perf` that fails for the wheel, and with a program that has no symbols.
+fn check_perf(folder: &Path, tool: &str) {
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).unwrap();
+    let program = folder.join("target/debug/program");
+    let sample = format!(
+        "' 7 10 55e9 tokio::time::sleep (%s)\\n' '{}'",
+        program.display()
+    );
+    let sample = sample.replace("an author's", "an author'\\''s");
+    let perf = format!(
+        "#!/bin/sh\ncase $* in script*) printf {sample} ;; *target-wheel*) exit 9 ;; esac\n"
+    );
+    write_executable(&bin.join("perf"), &perf);
+    let try_run = |build, runs| {
+        let options = [
+            "--perf", "--runs", runs, "--build", build, "--", "true", "{}",
+        ];
+        let mut command = command_in(
+            folder,
+            tool,
+            &[&["on-wheel", "compare"], &options[..]].concat(),
+        );
+        let path = env::var_os("PATH").unwrap();
+        let path = [bin.clone()].into_iter().chain(env::split_paths(&path));
+        let output = command
+            .env("PATH", env::join_paths(path).unwrap())
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let output = try_run("build", "6");
+    assert!(output.contains("wheel against tokio. "), "{output}");
+    assert!(output.contains("prints no line `NAME: NUMBER`"), "{output}");
+    let (_, table) = compared(&output);
+    assert!(table.contains(&"timers % tokio 100.0".into()), "{output}");
+    assert!(
+        output.contains("error: wheel, the run under perf: "),
+        "{output}"
+    );
+
+    let output = try_run("build --config profile.dev.strip=true", "6");
+    assert!(output.contains("is stripped"), "{output}");
+    assert!(!output.contains("---"), "{output}");
+}
+
+fn write_executable(path: &Path, content: &str) {
+    fs::write(path, content).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 /// Prints the type of a sleep, and runs its arguments as a command.
@@ -338,14 +406,13 @@ fn cargo_lock_keeps_the_changes_of_others() {
     assert_eq!(lock(), before);
 
     // Another tool starts while this one reads the program.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
+    if cfg!(unix) {
         let cargo = folder.join("cargo.sh");
-        let script = "case $1 in metadata) printf '\n[[package]]\nname = \"tokio-wheel\"\n' >> Cargo.lock; esac";
+        let lines = "'\n[[package]]\nname = \"tokio-wheel\"\n'";
+        let script =
+            format!("case $* in *no-deps) ;; metadata*) printf {lines} >> Cargo.lock; esac");
         let script = format!("#!/bin/sh\n'{}' \"$@\" || exit\n{script}\n", env!("CARGO"));
-        fs::write(&cargo, script).unwrap();
-        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        write_executable(&cargo, &script);
         let mut second = command_in(folder, tool, &["on-wheel", "cargo", "check"]);
         let errors = second.env("CARGO", cargo).output().unwrap().stderr;
         let errors = String::from_utf8(errors).unwrap();
@@ -397,6 +464,31 @@ fn a_mistake_has_a_message_that_says_what_to_do() {
         &["--program", "none", "patch"],
         &["--program none: "],
     );
+    fails(
+        &folder.path().join("library"),
+        &compare("{}"),
+        &["builds no program", "--example"],
+    );
+    fails(
+        program,
+        &["compare", "--", "./load-test.sh"],
+        &["`./load-test.sh` has no `{}`"],
+    );
+    if cfg!(unix) {
+        fs::write(program.join("load-test.sh"), "").unwrap();
+        fails(
+            program,
+            &compare("./load-test.sh"),
+            &["\"./load-test.sh\" in [\"", "chmod +x"],
+        );
+        fails(
+            program,
+            &compare("no-load-test"),
+            &["\"no-load-test\" in [\""],
+        );
+        let as_one = ["compare", "--", "./load-test.sh {}"];
+        fails(program, &as_one, &["\"./load-test.sh {}\" in [\""]);
+    }
 
     let lock = program.join("Cargo.lock");
     let locked = fs::read_to_string(&lock).unwrap();
