@@ -227,7 +227,7 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert!(is_kept, "Cargo.lock has changed");
 }
 
-/// Compares under a `perf` that fails for the wheel, and with a program that has no symbols.
+/// Compares under a `perf` that has no permission, under a `perf` that fails for the wheel, and with a program that has no symbols.
 fn check_perf(folder: &Path, tool: &str) {
     let bin = folder.join("bin");
     fs::create_dir(&bin).unwrap();
@@ -240,7 +240,6 @@ fn check_perf(folder: &Path, tool: &str) {
     let perf = format!(
         "#!/bin/sh\ncase $* in script*) printf {sample} ;; *target-wheel*) exit 9 ;; esac\n"
     );
-    write_executable(&bin.join("perf"), &perf);
     let try_run = |build, runs| {
         let options = [
             "--perf", "--runs", runs, "--build", build, "--", "true", "{}",
@@ -259,6 +258,11 @@ fn check_perf(folder: &Path, tool: &str) {
         assert!(!output.status.success());
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
+    write_executable(&bin.join("perf"), "#!/bin/sh\nexit 255\n");
+    let output = try_run("build", "6");
+    assert!(output.contains("perf_event_paranoid=2"), "{output}");
+    assert!(!output.contains("Finished"), "{output}");
+    write_executable(&bin.join("perf"), &perf);
     let output = try_run("build", "6");
     assert!(output.contains("wheel against tokio. "), "{output}");
     assert!(output.contains("prints no line `NAME: NUMBER`"), "{output}");
