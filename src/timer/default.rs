@@ -67,11 +67,12 @@ const REGISTRATIONS_PER_WITNESS: u32 = 1_024;
 /// a few nested timeouts.
 const KEPT: usize = 4;
 
-/// The message of the panic when a task polls a future of the default timer outside a runtime. It ends in tokio's
+/// The message of the panic when a task polls a future of a free function outside a runtime. It ends in tokio's
 /// message, which a program's tests may expect.
-const OUTSIDE: &str = "a future of the default timer was polled outside of a tokio runtime; only a \
-                       future made by a `tokio_wheel::Timer` can be polled there (there is no reactor \
-                       running, must be called from the context of a Tokio 1.x runtime)";
+const OUTSIDE: &str = "a sleep, timeout or interval was polled outside of a tokio runtime; poll it within a \
+                       runtime, or after `Handle::enter`, or use a method of a `tokio_wheel::Timer`, whose \
+                       futures need no runtime (there is no reactor running, must be called from the context \
+                       of a Tokio 1.x runtime)";
 
 /// The result of a thread's last look-up.
 struct Memory {
