@@ -148,7 +148,7 @@ impl fmt::Display for BuildError {
                 write!(f, "tick must be between {min:?} and {max:?}, got {given:?}")
             }
             Self::Shards { given, max } => {
-                write!(f, "shards must be 1 to {max}, got {given}")
+                write!(f, "shards must be between 1 and {max}, got {given}")
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
             Self::RuntimeShutdown => {

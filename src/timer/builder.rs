@@ -61,7 +61,9 @@ pub struct Builder {
     tick: Option<Duration>,
     shards: Option<usize>,
     /// Whether the driver sleeps on a `timerfd`.
-    high_resolution: bool,
+    // Without the feature, the compiler would report a field named `high_resolution` as private, instead of the
+    // missing method. Test: `no_private_field_has_the_name_of_a_method`.
+    sleeps_on_timer_fd: bool,
 }
 
 impl Timer {
@@ -158,7 +160,7 @@ impl Builder {
     /// ```
     #[cfg(feature = "high-resolution")]
     pub fn high_resolution(mut self) -> Self {
-        self.high_resolution = true;
+        self.sleeps_on_timer_fd = true;
         self
     }
 
@@ -242,7 +244,7 @@ impl Builder {
     /// Checks the settings, and makes the parts of a timer of the current runtime.
     #[track_caller]
     pub(super) fn parts(&self) -> Result<Parts, BuildError> {
-        let (min, default_tick) = match self.high_resolution {
+        let (min, default_tick) = match self.sleeps_on_timer_fd {
             true => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
             false => (MIN_TICK, DEFAULT_TICK),
         };
@@ -253,7 +255,7 @@ impl Builder {
         let shards = self.shards.map(check_shards).transpose()?;
         let runtime = runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let workers = runtime.metrics().num_workers();
-        let alarm: Box<dyn Alarm> = match self.high_resolution {
+        let alarm: Box<dyn Alarm> = match self.sleeps_on_timer_fd {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
             true => Box::new(TimerFd::new().map_err(|source| BuildError::Alarm { source })?),
             #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]

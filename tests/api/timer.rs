@@ -94,7 +94,7 @@ async fn errors_name_the_given_and_the_allowed_values() {
     let shards = |shards| Timer::builder().shards(shards).build().unwrap_err();
     for wrong in [0, 1_025, usize::MAX] {
         let error = shards(wrong);
-        let message = format!("shards must be 1 to 1024, got {wrong}");
+        let message = format!("shards must be between 1 and 1024, got {wrong}");
         assert_eq!(error.to_string(), message);
         let BuildError::Shards { given, max, .. } = error else {
             panic!("{error:?}");
@@ -224,6 +224,13 @@ async fn debug_says_shards_and_shutdown() {
         "{debug}"
     );
     assert!(format!("{:?}", Timer::builder()).contains("Builder"));
+}
+
+/// Without the feature, the compiler would say that the field is private. It must say that there is no such method.
+#[test]
+fn no_private_field_has_the_name_of_a_method() {
+    let fields = format!("{:?}", Timer::builder());
+    assert!(!fields.contains("high_resolution"), "{fields}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ const MAX_SHARDS: usize = 1_024;
 /// use tokio_wheel_util::idle::IdleSet;
 ///
 /// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
-/// assert_eq!(none.unwrap_err().to_string(), "shards must be 1 to 1024, got 0");
+/// assert_eq!(none.unwrap_err().to_string(), "shards must be between 1 and 1024, got 0");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,7 +59,9 @@ pub enum BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Shards { given, max } => write!(f, "shards must be 1 to {max}, got {given}"),
+            Self::Shards { given, max } => {
+                write!(f, "shards must be between 1 and {max}, got {given}")
+            }
             Self::MinTimeout { given, max } => {
                 write!(f, "min_timeout must be at most {max:?}, got {given:?}")
             }

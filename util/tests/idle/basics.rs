@@ -92,7 +92,13 @@ fn a_number_of_shards_out_of_range_is_an_error() {
             .unwrap_err();
         let expected = given;
         assert!(matches!(error, BuildError::Shards { given, max: 1_024, .. } if given == expected));
-        assert!(error.to_string().contains("1 to 1024"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!("shards must be between 1 and 1024, got {given}")
+        );
+        // One word for one mistake: the builder of a timer says the same.
+        let of_a_timer = Timer::builder().shards(given).build().unwrap_err();
+        assert_eq!(error.to_string(), of_a_timer.to_string());
     }
     for given in [1, 3, 1_024] {
         let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
