@@ -448,7 +448,7 @@ impl ConnectionGuard {
         counts.open -= 1;
         match end {
             Some((reason, is_cut)) => {
-                counts.ended[reason as usize] += 1;
+                counts.ended.0[reason as usize] += 1;
                 counts.cut += u64::from(is_cut);
             }
             None => counts.dropped += 1,

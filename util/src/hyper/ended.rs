@@ -1,5 +1,7 @@
 //! How connections end: reasons, results and counts.
 
+use std::fmt;
+
 /// The reason for the end of a connection. If the connection was shut down gracefully, the value tells why
 /// the graceful shutdown began.
 ///
@@ -133,6 +135,23 @@ impl<E> Ended<E> {
     }
 }
 
+/// A number for each reason.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct ByReason(pub(super) [u64; 4]);
+
+impl fmt::Debug for ByReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons = [
+            Reason::Closed,
+            Reason::Idle,
+            Reason::MaxAge,
+            Reason::Shutdown,
+        ];
+        let counts = reasons.map(|reason| (reason, self.0[reason as usize]));
+        f.debug_map().entries(counts).finish()
+    }
+}
+
 /// The numbers of a server's open and ended connections.
 ///
 /// [`Connections::counts`](super::Connections::counts) returns these numbers. All numbers except
@@ -149,12 +168,15 @@ impl<E> Ended<E> {
 /// drop(first);
 /// let counts = connections.counts();
 /// assert_eq!((counts.open(), counts.dropped(), counts.ended(Reason::Idle)), (0, 1, 0));
+/// assert_eq!(
+///     format!("{counts:?}"),
+///     "Counts { open: 0, ended: {Closed: 0, Idle: 0, MaxAge: 0, Shutdown: 0}, dropped: 1, cut: 0 }",
+/// );
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub(super) open: u64,
-    /// The numbers by the reason.
-    pub(super) ended: [u64; 4],
+    pub(super) ended: ByReason,
     pub(super) dropped: u64,
     pub(super) cut: u64,
 }
@@ -167,7 +189,7 @@ impl Counts {
 
     /// Returns how many connections have ended for this reason.
     pub fn ended(&self, reason: Reason) -> u64 {
-        self.ended[reason as usize]
+        self.ended.0[reason as usize]
     }
 
     /// Returns how many connections were dropped before they had ended.
