@@ -6,29 +6,25 @@ use crate::limit::setters;
 
 /// The limits of a [`TimeoutBody`](super::TimeoutBody).
 ///
-/// `None` means no limit. The [module](super#what-the-limits-of-a-body-measure) explains what each limit
-/// measures.
+/// The [module](super#what-the-limits-of-a-body-measure) explains what each limit measures.
 ///
 /// # Examples
 ///
 /// ```
 /// use tokio_wheel::Duration;
-/// use tokio_wheel_util::http::BodyLimits;
+/// use tokio_wheel_util::http::{BodyLimits, RequestBodyTimeoutLayer};
 ///
 /// const LIMITS: BodyLimits = BodyLimits::new()
 ///     .frame_timeout(Duration::from_secs(10))
 ///     .body_timeout(Duration::from_secs(60));
-/// assert_eq!(LIMITS.frame_timeout, Some(Duration::from_secs(10)));
-/// assert_eq!(LIMITS.body_timeout, Some(Duration::from_secs(60)));
+/// let layer = RequestBodyTimeoutLayer::with_limits(LIMITS);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "limits do nothing until a layer or a body gets them"]
-#[non_exhaustive]
 pub struct BodyLimits {
-    /// The longest time that a reader may wait for a frame.
-    pub frame_timeout: Option<Duration>,
-    /// The longest time that a reader may wait for all frames together.
-    pub body_timeout: Option<Duration>,
+    // `None` means no limit.
+    pub(super) frame_timeout: Option<Duration>,
+    pub(super) body_timeout: Option<Duration>,
 }
 
 impl BodyLimits {
@@ -37,10 +33,11 @@ impl BodyLimits {
     /// # Examples
     ///
     /// ```
+    /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::http::BodyLimits;
     ///
     /// assert_eq!(BodyLimits::new(), BodyLimits::default());
-    /// assert_eq!(BodyLimits::new().frame_timeout, None);
+    /// assert_ne!(BodyLimits::new(), BodyLimits::new().frame_timeout(Duration::MAX));
     /// ```
     pub const fn new() -> Self {
         Self {
@@ -50,7 +47,7 @@ impl BodyLimits {
     }
 
     setters! {
-        /// Limits the wait for each frame.
+        /// Limits how long a reader may wait for each frame.
         ///
         /// # Examples
         ///
@@ -59,12 +56,11 @@ impl BodyLimits {
         /// use tokio_wheel_util::http::BodyLimits;
         ///
         /// let limits = BodyLimits::new().frame_timeout(Duration::from_secs(10));
-        /// assert_eq!(limits.frame_timeout, Some(Duration::from_secs(10)));
-        /// assert_eq!(limits.body_timeout, None);
+        /// assert!(format!("{limits:?}").contains("frame_timeout: Some(10s)"));
         /// ```
         frame_timeout: Duration;
 
-        /// Limits the sum of all waits.
+        /// Limits how long a reader may wait for all frames together.
         ///
         /// # Examples
         ///
@@ -73,8 +69,7 @@ impl BodyLimits {
         /// use tokio_wheel_util::http::BodyLimits;
         ///
         /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-        /// assert_eq!(limits.frame_timeout, None);
-        /// assert_eq!(limits.body_timeout, Some(Duration::from_secs(60)));
+        /// assert!(format!("{limits:?}").contains("body_timeout: Some(60s)"));
         /// ```
         body_timeout: Duration;
     }

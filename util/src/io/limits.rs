@@ -6,12 +6,12 @@ use crate::limit::setters;
 
 /// The limits of a [`TimeoutStream`](super::TimeoutStream).
 ///
-/// [`TimeoutStream::set_limits`](super::TimeoutStream::set_limits) sets all limits at once. `None` means no
-/// limit. [The module](super) describes each limit.
+/// [`TimeoutStream::set_limits`](super::TimeoutStream::set_limits) sets all limits at once. To remove a limit, set
+/// limits without it. [The module](super) describes each limit.
 ///
 /// # Examples
 ///
-/// A stream starts with all limits of the server. Later, the server removes one limit:
+/// A stream starts with the limits of a handshake. Later, the server sets other limits:
 ///
 /// ```
 /// use tokio_wheel::Duration;
@@ -19,31 +19,23 @@ use crate::limit::setters;
 ///
 /// const LIMITS: Limits = Limits::new()
 ///     .write_timeout(Duration::from_secs(10))
-///     .idle_timeout(Duration::from_secs(60))
-///     .min_read_rate(MinRate::new(500, Duration::from_secs(10)));
+///     .idle_timeout(Duration::from_secs(60));
+/// const HANDSHAKE: Limits = LIMITS.min_read_rate(MinRate::new(500, Duration::from_secs(10)));
 ///
-/// let mut stream = TimeoutStream::with_limits(tokio::io::empty(), LIMITS);
+/// let mut stream = TimeoutStream::with_limits(tokio::io::empty(), HANDSHAKE);
 ///
-/// let mut limits = stream.limits();
-/// limits.min_read_rate = None;
-/// stream.set_limits(limits);
-/// assert_eq!(stream.limits().min_read_rate, None);
-/// assert_eq!(stream.limits().idle_timeout, LIMITS.idle_timeout);
+/// stream.set_limits(LIMITS);
+/// assert_eq!(stream.limits(), LIMITS);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use = "limits do nothing until a stream gets them"]
-#[non_exhaustive]
 pub struct Limits {
-    /// The longest time that a read may wait.
-    pub read_timeout: Option<Duration>,
-    /// The longest time that a write, a flush or a shutdown may wait.
-    pub write_timeout: Option<Duration>,
-    /// The longest time that an operation may wait while no byte moves in either direction.
-    pub idle_timeout: Option<Duration>,
-    /// The minimum rate of the reads.
-    pub min_read_rate: Option<MinRate>,
-    /// The minimum rate of the writes.
-    pub min_write_rate: Option<MinRate>,
+    // `None` means no limit.
+    pub(super) read_timeout: Option<Duration>,
+    pub(super) write_timeout: Option<Duration>,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) min_read_rate: Option<MinRate>,
+    pub(super) min_write_rate: Option<MinRate>,
 }
 
 impl Limits {
@@ -52,10 +44,11 @@ impl Limits {
     /// # Examples
     ///
     /// ```
+    /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::io::Limits;
     ///
     /// assert_eq!(Limits::new(), Limits::default());
-    /// assert_eq!(Limits::new().read_timeout, None);
+    /// assert_ne!(Limits::new(), Limits::new().read_timeout(Duration::MAX));
     /// ```
     pub const fn new() -> Self {
         Self {

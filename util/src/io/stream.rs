@@ -161,8 +161,10 @@ impl<S> TimeoutStream<S> {
     ///
     /// let mut stream = TimeoutStream::new(tokio::io::empty());
     /// stream.set_limits(Limits::new().read_timeout(Duration::from_secs(5)));
-    /// assert_eq!(stream.limits().read_timeout, Some(Duration::from_secs(5)));
-    /// assert_eq!(stream.limits().write_timeout, None);
+    ///
+    /// let more = stream.limits().write_timeout(Duration::from_secs(10));
+    /// stream.set_limits(more);
+    /// assert_eq!(stream.limits(), more);
     /// ```
     pub fn limits(&self) -> Limits {
         self.limiter.limits()

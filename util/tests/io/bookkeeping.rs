@@ -8,17 +8,15 @@ fn all_limits_take_200_bytes() {
     assert_eq!(size_of::<TimeoutStream<()>>(), 200);
 }
 
-/// Sets every limit of a stream so high that no operation reaches it.
+/// Limits that no operation reaches.
+const RATE: MinRate = MinRate::new(1, secs(120));
+const READS: Limits = Limits::new().read_timeout(secs(60)).min_read_rate(RATE);
+const BOTH: Limits = READS.write_timeout(secs(60)).min_write_rate(RATE);
+const ALL: Limits = BOTH.idle_timeout(secs(90));
+
 fn limit(stream: &mut TimeoutStream<DuplexStream>) {
-    let rate = MinRate::new(1, secs(120));
-    let limits = Limits::new()
-        .read_timeout(secs(60))
-        .write_timeout(secs(60))
-        .idle_timeout(secs(90))
-        .min_read_rate(rate)
-        .min_write_rate(rate);
-    stream.set_limits(limits);
-    assert_eq!(stream.limits(), limits);
+    stream.set_limits(ALL);
+    assert_eq!(stream.limits(), ALL);
 }
 
 fn metrics() -> Metrics {
@@ -156,16 +154,12 @@ async fn only_limits_that_differ_wake_a_task() {
     let mut stream = TimeoutStream::new(server);
     limit(&mut stream);
     let waiting = waiting_read(&mut stream);
-    let mut limits = stream.limits();
-    stream.set_limits(limits);
-    // These limits belong to the other direction.
-    limits.write_timeout = None;
-    limits.min_write_rate = None;
-    stream.set_limits(limits);
+    stream.set_limits(stream.limits());
+    // The limits that are missing belong to the other direction.
+    stream.set_limits(READS.idle_timeout(secs(90)));
     advance(ms(1)).await;
     assert!(!waiting.is_woken());
-    limits.min_read_rate = None;
-    stream.set_limits(limits);
+    stream.set_limits(Limits::new().read_timeout(secs(60)).idle_timeout(secs(90)));
     assert!(waiting.is_woken());
 }
 
@@ -182,8 +176,6 @@ async fn setting_the_idle_timeout_wakes_the_tasks_of_both_directions() {
         assert_eq!(write.is_ready(), is_ready);
     }
     assert!(!reader.is_woken() && !writer.is_woken());
-    let mut limits = stream.limits();
-    limits.idle_timeout = None;
-    stream.set_limits(limits);
+    stream.set_limits(BOTH);
     assert!(reader.is_woken() && writer.is_woken());
 }

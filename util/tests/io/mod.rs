@@ -45,6 +45,11 @@ use crate::support::{
     paused, poll_once, secs,
 };
 
+/// Sets a limit, if there is one.
+fn set<T>(limits: Limits, limit: Option<T>, setter: fn(Limits, T) -> Limits) -> Limits {
+    limit.map_or(limits, |limit| setter(limits, limit))
+}
+
 /// Returns the limit that an operation has exceeded.
 #[track_caller]
 fn exceeded<T: std::fmt::Debug>(result: io::Result<T>) -> LimitExceeded {

@@ -284,12 +284,12 @@ impl Story {
         };
         let peer = Scripted::new().reads(timetable(&self.reads));
         let mut stream = TimeoutStream::new(peer.writes(timetable(&self.writes)));
-        let mut limits = Limits::new();
-        limits.read_timeout = self.reads.timeout.map(ms);
-        limits.write_timeout = self.writes.timeout.map(ms);
-        limits.idle_timeout = self.idle.map(ms);
-        limits.min_read_rate = self.reads.rate;
-        limits.min_write_rate = self.writes.rate;
+        let limits = Limits::new();
+        let limits = set(limits, self.reads.timeout.map(ms), Limits::read_timeout);
+        let limits = set(limits, self.writes.timeout.map(ms), Limits::write_timeout);
+        let limits = set(limits, self.idle.map(ms), Limits::idle_timeout);
+        let limits = set(limits, self.reads.rate, Limits::min_read_rate);
+        let limits = set(limits, self.writes.rate, Limits::min_write_rate);
         stream.set_limits(limits);
         assert_eq!(stream.limits(), limits);
         let (reader, writer) = split(stream);

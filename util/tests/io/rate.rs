@@ -10,7 +10,7 @@ const SILENT: MinRate = RATE.allow_silence();
 fn stream(rate: MinRate, peer: Scripted) -> TimeoutStream<Scripted> {
     let limits = Limits::new().min_read_rate(rate);
     let stream = TimeoutStream::with_limits(peer, limits);
-    assert_eq!(stream.limits().min_read_rate, Some(rate));
+    assert_eq!(stream.limits(), limits);
     stream
 }
 

@@ -36,9 +36,8 @@ mod wheel {
     type Limit = Option<Duration>;
 
     pub(super) fn stream<S>(inner: S, read: Limit, write: Limit) -> TimeoutStream<S> {
-        let mut limits = Limits::new();
-        limits.read_timeout = read;
-        limits.write_timeout = write;
+        let limits = super::set(Limits::new(), read, Limits::read_timeout);
+        let limits = super::set(limits, write, Limits::write_timeout);
         TimeoutStream::with_limits(inner, limits)
     }
 }

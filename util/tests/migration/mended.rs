@@ -44,9 +44,8 @@ async fn fails() -> Result<(), Failure> {
 
 /// A setter of tokio-io-timeout with `None`.
 fn unlimited<S>(stream: &mut tokio_wheel_util::io::TimeoutStream<S>) {
-    let mut limits = stream.limits();
-    limits.read_timeout = None;
-    stream.set_limits(limits);
+    use tokio_wheel_util::io::Limits;
+    stream.set_limits(Limits::new().write_timeout(Duration::from_secs(5)));
 }
 
 /// The deadlines of tower-http 0.7.
