@@ -87,8 +87,8 @@
 //! has the details.
 //!
 //! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`. With
-//! [`TimeoutLayer::deadline`], the handler can ask how much time is left. If the handler calls other gRPC servers, a
-//! [`GrpcTimeoutLayer`] around its client passes on what is left.
+//! [`TimeoutLayer::insert_deadline`], the handler can ask how much time is left. If the handler calls other gRPC
+//! servers, a [`GrpcTimeoutLayer`] around its client passes on what is left.
 //!
 //! # Errors
 //!

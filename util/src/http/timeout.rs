@@ -74,7 +74,7 @@ pub struct TimeoutLayer<L = Duration> {
     /// Whether the layer obeys `grpc-timeout` and responds in the protocol of gRPC.
     grpc: bool,
     /// Whether the layer puts a [`Deadline`] into the extensions of each request.
-    deadline: bool,
+    inserts_deadline: bool,
     /// `None` stands for the default timer of the runtime that polls the response.
     timer: Option<Timer>,
 }
@@ -120,7 +120,7 @@ impl<L> TimeoutLayer<L> {
             limit,
             status: status_code,
             grpc: false,
-            deadline: false,
+            inserts_deadline: false,
             timer: None,
         }
     }
@@ -219,7 +219,7 @@ impl<L> TimeoutLayer<L> {
         self
     }
 
-    /// Puts a [`Deadline`] into the extensions of each request that has a limit.
+    /// Inserts a [`Deadline`] into the extensions of each request that has a limit.
     ///
     /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer
     /// does not store a deadline in the extensions, because storing it allocates memory.
@@ -238,13 +238,13 @@ impl<L> TimeoutLayer<L> {
     ///     let deadline = request.extensions().get::<Deadline>().unwrap();
     ///     Ok::<_, std::io::Error>(Response::new(deadline.remaining().as_secs()))
     /// });
-    /// let service = TimeoutLayer::new(Duration::from_secs(30)).deadline().layer(remaining);
+    /// let service = TimeoutLayer::new(Duration::from_secs(30)).insert_deadline().layer(remaining);
     /// assert_eq!(service.oneshot(Request::new(())).await?.into_body(), 30);
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn deadline(mut self) -> Self {
-        self.deadline = true;
+    pub const fn insert_deadline(mut self) -> Self {
+        self.inserts_deadline = true;
         self
     }
 }
@@ -314,7 +314,7 @@ where
             grpc = grpc::content_type_in(headers);
         }
         let limit = limit.map(|limit| sleep(layer.timer.as_ref(), limit));
-        if let (true, Some(limit)) = (layer.deadline, &limit) {
+        if let (true, Some(limit)) = (layer.inserts_deadline, &limit) {
             let deadline = Deadline(limit.deadline());
             let extensions = request.extensions_mut();
             if extensions.get().is_none_or(|earlier| deadline < *earlier) {
@@ -382,8 +382,8 @@ where
 
 /// The instant by which a request must be answered.
 ///
-/// The method [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) makes the layer put a `Deadline` into
-/// the extensions of each request that has a limit. [`GrpcTimeoutLayer`](super::GrpcTimeoutLayer) tells it to the
+/// The method [`TimeoutLayer::insert_deadline`](super::TimeoutLayer::insert_deadline) makes the layer insert a
+/// `Deadline` into the extensions of each request that has a limit. [`GrpcTimeoutLayer`](super::GrpcTimeoutLayer) tells it to the
 /// servers that the handler calls.
 ///
 /// # Examples
@@ -409,7 +409,7 @@ where
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let limit = TimeoutLayer::new(Duration::from_secs(10)).deadline();
+/// let limit = TimeoutLayer::new(Duration::from_secs(10)).insert_deadline();
 /// let app = Router::new().route("/", get(handler)).layer(limit);
 ///
 /// let start = Instant::now();

@@ -84,6 +84,6 @@ async fn requests_in_time() {
         inner
     );
     // The deadline is in the request's extensions, which allocate.
-    assert!(allocations!(layer.deadline()) > inner);
+    assert!(allocations!(layer.insert_deadline()) > inner);
     other.abort();
 }

@@ -25,21 +25,21 @@ where
 async fn it_is_there_if_it_is_asked_for_and_there_is_a_limit() {
     let layer = TimeoutLayer::new(secs(10));
     assert_eq!(found(layer.clone()).await, None);
-    assert_eq!(found(layer.deadline()).await, Some(secs(10)));
-    let unlimited = TimeoutLayer::new(|_: &Request<()>| None).deadline();
+    assert_eq!(found(layer.insert_deadline()).await, Some(secs(10)));
+    let unlimited = TimeoutLayer::new(|_: &Request<()>| None).insert_deadline();
     assert_eq!(found(unlimited).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_nested_layers_the_earlier_deadline_stays() {
     for (outer, inner, expected) in [(10, 20, 10), (20, 10, 10), (10, 10, 10)] {
-        let outer = TimeoutLayer::new(secs(outer)).deadline();
-        let inner = TimeoutLayer::new(secs(inner)).deadline();
+        let outer = TimeoutLayer::new(secs(outer)).insert_deadline();
+        let inner = TimeoutLayer::new(secs(inner)).insert_deadline();
         assert_eq!(found((outer, inner)).await, Some(secs(expected)));
     }
     // An inner layer that sets no deadline keeps the deadline of the outer layer.
     let layers = (
-        TimeoutLayer::new(secs(10)).deadline(),
+        TimeoutLayer::new(secs(10)).insert_deadline(),
         TimeoutLayer::new(secs(1)),
     );
     assert_eq!(found(layers).await, Some(secs(10)));
@@ -49,7 +49,7 @@ async fn of_nested_layers_the_earlier_deadline_stays() {
 async fn it_follows_the_header_of_grpc() {
     let service = TimeoutLayer::new(secs(10))
         .grpc()
-        .deadline()
+        .insert_deadline()
         .layer(service_fn(look));
     let request = Request::get("/")
         .header("grpc-timeout", "3S")
@@ -72,7 +72,7 @@ async fn the_limit_ends_at_the_deadline() {
         Ok::<_, Infallible>(Response::new(()))
     });
     let start = Instant::now();
-    let service = TimeoutLayer::new(secs(7)).deadline().layer(service);
+    let service = TimeoutLayer::new(secs(7)).insert_deadline().layer(service);
     assert_eq!(
         service.oneshot(Request::new(())).await.unwrap().status(),
         408

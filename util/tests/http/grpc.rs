@@ -253,7 +253,7 @@ async fn a_chain_of_servers_shares_a_deadline() {
             client.oneshot(next).await
         });
         let limit = TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, secs(60));
-        BoxCloneService::new(limit.grpc().deadline().layer(work))
+        BoxCloneService::new(limit.grpc().insert_deadline().layer(work))
     }
     for (timeout, status, took) in [("2500m", 504, ms(2_500)), ("3500m", 200, secs(3))] {
         let start = Instant::now();
