@@ -38,7 +38,8 @@ use tokio::net::TcpListener;
 use tokio_wheel::{Duration, sleep};
 use tokio_wheel_util::{
     http::{BodyLimits, RequestBodyTimeoutLayer, TimeoutLayer},
-    hyper::{Connections, Counts, Limits, serve},
+    hyper::{Connections, Counts, Limits},
+    serve,
 };
 
 /// How long each step may take.
@@ -64,7 +65,7 @@ async fn main() -> io::Result<()> {
     };
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
     let signal = async { tokio::signal::ctrl_c().await.expect("Ctrl-C must work") };
-    println!("{:?}", run(listener, settings, signal).await);
+    println!("{:?}", run(listener, settings, signal).await?);
     Ok(())
 }
 
@@ -73,7 +74,7 @@ pub(crate) async fn run(
     listener: TcpListener,
     settings: Settings,
     signal: impl Future<Output = ()> + Send + 'static,
-) -> Counts {
+) -> io::Result<Counts> {
     let body = BodyLimits::new().body_timeout(settings.body);
     let app = Router::new()
         .route("/", get(async || "hello\n"))
@@ -96,10 +97,11 @@ pub(crate) async fn run(
         .grace(settings.grace)
         .max_connections(10_000);
     let connections = Connections::new(limits);
-    serve(listener, app, &connections)
+    serve(listener, app)
+        .connections(&connections)
         .header_timeout(settings.head)
-        .shutdown(signal)
+        .with_graceful_shutdown(signal)
         .on_error(|error| eprintln!("{error}"))
-        .await;
-    connections.counts()
+        .await?;
+    Ok(connections.counts())
 }

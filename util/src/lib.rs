@@ -21,9 +21,30 @@
 //! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
 //! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
-//! | serve an axum router or a tower service, with these limits | [`hyper::serve`] | `serve`, with `hyper` |
+//! | serve an axum router or a tower service, with these limits | [`serve`](hyper::serve()), [below](#a-server-with-limits) | `serve`, with `hyper` |
 //! | limit the time of HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
 //! | limit the time of a tower service | [`tower`] | `tower` |
+//!
+//! # A server with limits
+//!
+//! `axum::serve` keeps idle connections open for as long as their clients want. With the feature `serve`, a server
+//! closes them, and shuts down gracefully within a limit. The call has the shape of `axum::serve`:
+//!
+#![cfg_attr(feature = "serve", doc = "```no_run")]
+#![cfg_attr(not(feature = "serve"), doc = "```ignore")]
+//! use tokio_wheel::Duration;
+//! use tokio_wheel_util::{hyper::Limits, serve};
+//!
+//! #[tokio::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let app = axum::Router::new().route("/", axum::routing::get(async || "hello"));
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//!     serve(listener, app)
+//!         .limits(Limits::new().idle(Duration::from_secs(60)).max_age(Duration::from_secs(600)))
+//!         .with_graceful_shutdown(async { tokio::signal::ctrl_c().await.unwrap() })
+//!         .await
+//! }
+//! ```
 //!
 //! # Which timer an adapter uses
 //!
@@ -52,6 +73,9 @@ pub mod schedule;
 pub mod stream;
 #[cfg(feature = "tower")]
 pub mod tower;
+
+#[cfg(feature = "serve")]
+pub use hyper::serve;
 
 // Compiles and runs the examples of the pages as doc tests.
 #[cfg(doctest)]

@@ -25,13 +25,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::{error::Error, future::Future};
+use std::{error::Error, future::Future, io};
 
 use tokio::net::TcpListener;
 use tokio_wheel::{Duration, sleep};
 use tokio_wheel_util::{
     http::{Deadline, GrpcTimeout, GrpcTimeoutLayer, TimeoutLayer},
-    hyper::{Connections, Counts, Limits, serve},
+    hyper::{Connections, Counts, Limits},
+    serve,
 };
 use tonic::{
     Code, Request, Response, Status,
@@ -53,10 +54,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let gateway = TcpListener::bind("127.0.0.1:50051").await?;
     let channel = Endpoint::from_static("http://127.0.0.1:50052").connect_lazy();
     let signal = async || tokio::signal::ctrl_c().await.expect("Ctrl-C must work");
-    let counts = tokio::join!(
+    let counts = tokio::try_join!(
         run(gateway, Gateway::new(channel), signal()),
         run(backend, Backend, signal()),
-    );
+    )?;
     println!("{counts:?}");
     Ok(())
 }
@@ -66,9 +67,11 @@ pub(crate) async fn run(
     listener: TcpListener,
     service: impl Health,
     signal: impl Future<Output = ()> + Send + 'static,
-) -> Counts {
+) -> io::Result<Counts> {
     // The limit of a request without a `grpc-timeout`, and of a request with a longer one.
-    let limit = TimeoutLayer::new(Duration::from_secs(3)).grpc().deadline();
+    let limit = TimeoutLayer::new(Duration::from_secs(3))
+        .grpc()
+        .insert_deadline();
     let app = ServiceBuilder::new()
         .layer(limit)
         .service(Routes::new(HealthServer::new(service)).prepare());
@@ -78,16 +81,17 @@ pub(crate) async fn run(
         .grace(Duration::from_secs(20))
         .max_connections(10_000);
     let connections = Connections::new(limits);
-    serve(listener, app, &connections)
+    serve(listener, app)
+        .connections(&connections)
         .header_timeout(Duration::from_secs(2))
         .http(|builder| {
             // Finds clients that have vanished during a call.
             builder.http2().keep_alive_interval(Duration::from_secs(20));
         })
-        .shutdown(signal)
+        .with_graceful_shutdown(signal)
         .on_error(|error| eprintln!("{error}"))
-        .await;
-    connections.counts()
+        .await?;
+    Ok(connections.counts())
 }
 
 /// Asks the backend, within the deadline of its own client.

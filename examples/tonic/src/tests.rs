@@ -17,7 +17,7 @@ use super::*;
 struct Server {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
-    running: JoinHandle<Counts>,
+    running: JoinHandle<io::Result<Counts>>,
 }
 
 impl Server {
@@ -40,7 +40,7 @@ impl Server {
 
     async fn shutdown(self) -> Counts {
         drop(self.stop);
-        self.running.await.unwrap()
+        self.running.await.unwrap().unwrap()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | task | item |
 //! |---|---|
-//! | Serve an axum router or another tower service, with limits and a graceful shutdown. | [`serve`], with the feature `serve` |
+//! | Serve an axum router or another tower service, with limits and a graceful shutdown. | [`serve`], with the feature `serve`; also at the root of the crate |
 //! | Do the same in an accept loop of your own: close idle and old connections, and shut down. | [`Connections`] |
 //! | Run hyper's own timeouts on a [`Timer`](tokio_wheel::Timer). | [`WheelTimer`] |
 //!

@@ -19,7 +19,10 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use tokio::net::TcpListener;
-use tokio_wheel_util::hyper::{Connections, Limits, ServeError, serve};
+use tokio_wheel_util::{
+    hyper::{Connections, Limits, ServeError},
+    serve,
+};
 
 const CLIENTS: usize = 60;
 
@@ -66,7 +69,7 @@ fn a_server_survives_failed_accepts() {
     let connections = Connections::new(Limits::new());
     let app = Router::new().route("/", get(async || "hello"));
     let errors = Arc::<AtomicUsize>::default();
-    let server = serve(listener, app, &connections).on_error({
+    let server = serve(listener, app).connections(&connections).on_error({
         let errors = errors.clone();
         move |error| match error {
             ServeError::Accept(_) => drop(errors.fetch_add(1, Relaxed)),

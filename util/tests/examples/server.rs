@@ -125,7 +125,7 @@ async fn run(settings: axum_server::Settings) {
         drop(stop);
     });
     last.has_got(&[200, 200], Duration::ZERO);
-    let counts = server.await.unwrap();
+    let counts = server.await.unwrap().unwrap();
     assert_eq!(
         (counts.open(), counts.cut(), counts.dropped()),
         (0, 0, 2),

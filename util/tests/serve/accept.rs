@@ -51,23 +51,24 @@ impl Listener for Fails {
 fn endless_errors_neither_spin_nor_keep_others_from_running() {
     paused().block_on(async {
         let calls = Arc::<AtomicUsize>::default();
-        let connections = Connections::new(Limits::new());
         let listener = Fails(calls.clone(), io::ErrorKind::Other);
-        let server = serve(listener, app(), &connections).shutdown(sleep(secs(10)));
-        assert_eq!(server.await, 0);
+        let server = serve(listener, app()).with_graceful_shutdown(sleep(secs(10)));
+        server.await.unwrap();
         assert_eq!(calls.load(Relaxed), 1_000);
 
         // Between two clients that have left, other tasks run.
         let calls = Arc::<AtomicUsize>::default();
+        let connections = Connections::new(Limits::new());
+        connections.shutdown().await;
         let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
-        let mut server = pin!(serve(listener, app(), &connections).into_future());
+        let server = serve(listener, app()).connections(&connections);
+        let mut server = pin!(server.into_future());
         tokio::task::yield_now().await;
         let polled = std::future::poll_fn(|cx| Poll::Ready(server.as_mut().poll(cx))).await;
         assert!(polled.is_ready(), "the connections have shut down");
 
-        let connections = Connections::new(Limits::new());
         let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
-        let mut server = pin!(serve(listener, app(), &connections).into_future());
+        let mut server = pin!(serve(listener, app()).into_future());
         tokio::task::yield_now().await;
         let polled = std::future::poll_fn(|cx| Poll::Ready(server.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
@@ -94,12 +95,7 @@ impl Listener for Crowd {
 fn a_crowd_of_clients_lets_other_tasks_run() {
     paused().block_on(async {
         let accepted = Arc::<AtomicUsize>::default();
-        let server = serve(
-            Crowd(accepted.clone()),
-            app(),
-            &Connections::new(Limits::new()),
-        );
-        let server = tokio::spawn(server.into_future());
+        let server = tokio::spawn(serve(Crowd(accepted.clone()), app()).into_future());
         for turn in 1..=10 {
             tokio::task::yield_now().await;
             let accepted = accepted.load(Relaxed);

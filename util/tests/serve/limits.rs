@@ -91,6 +91,38 @@ fn a_slow_later_head_ends() {
     });
 }
 
+/// A server needs no handle for its limits. The last call of `limits` and `connections` counts.
+#[test]
+fn limits_replace_the_connections() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let replaced = Connections::new(Limits::new().idle(secs(7)));
+        let server = Server::with(&replaced, |server| {
+            server.limits(Limits::new().idle(secs(60)))
+        });
+        let mut client = server.connect();
+        client
+            .write_all(b"GET /none HTTP/1.1\r\n\r\n")
+            .await
+            .unwrap();
+        assert_eq!(closed(&mut client, start).await, secs(60));
+        assert_eq!(replaced.counts(), Default::default());
+        // The handle has no part in the shutdown either.
+        replaced.shutdown().await;
+        settle().await;
+        assert!(!server.running.is_finished());
+        assert_eq!(server.shutdown().await, (0, secs(0)));
+
+        let server = Server::with(&Connections::new(Limits::new()), |server| {
+            server.limits(Limits::new()).connections(&replaced)
+        });
+        server.running.await.unwrap().unwrap();
+    });
+    let wrong = Limits::new().idle(secs(1)).min_idle(secs(2));
+    let server = serve(Memory(mpsc::unbounded_channel().1), app());
+    assert_panics(|| server.limits(wrong), &["min_idle must be at most idle"]);
+}
+
 /// A handshake that never ends, that fails, and that takes its time.
 #[test]
 fn a_handshake_has_a_limit() {
@@ -183,7 +215,7 @@ fn servers_share_connections() {
         drop((one.stop, other.stop));
         connections.shutdown().await;
         for server in [one.running, other.running] {
-            assert_eq!(server.await.unwrap().0, 0);
+            server.await.unwrap().unwrap();
         }
     });
 }

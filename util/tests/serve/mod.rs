@@ -1,4 +1,4 @@
-//! Tests `tokio_wheel_util::hyper::serve`.
+//! Tests `tokio_wheel_util::serve`.
 //!
 //! Most tests run under the paused clock, over streams in memory, with clients of both protocols. Their instants are
 //! exact. `sockets.rs` uses real sockets and a real clock.
@@ -34,11 +34,18 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 use tokio_wheel::{Duration, Instant, sleep};
-use tokio_wheel_util::hyper::{Connections, Limits, Listener, Reason, Serve, ServeError, serve};
+use tokio_wheel_util::{
+    hyper::{Connections, Limits, Listener, Reason, Serve, ServeError},
+    serve,
+};
 
 use crate::{
     hyper::server::{self, Auto1Upgrades, Auto2Upgrades, Client, Failed, Frames, Protocol, answer},
-    support::{current_thread, does_not_hang, ms, multi_thread, panics::panic_of, paused, secs},
+    support::{
+        current_thread, does_not_hang, ms, multi_thread,
+        panics::{assert_panics, panic_of},
+        paused, secs,
+    },
 };
 
 /// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
@@ -79,8 +86,7 @@ struct Server {
     connections: Connections,
     stop: oneshot::Sender<()>,
     errors: Arc<Mutex<Vec<String>>>,
-    /// Returns how many connections were cut, and how long the server ran.
-    running: JoinHandle<(u64, Duration)>,
+    running: JoinHandle<io::Result<()>>,
 }
 
 impl Server {
@@ -100,7 +106,7 @@ impl Server {
         ) -> S,
     ) -> Self
     where
-        S: IntoFuture<Output = u64, IntoFuture: Send + 'static>,
+        S: IntoFuture<Output = io::Result<()>, IntoFuture: Send + 'static>,
     {
         let (accept, accepted) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
@@ -109,8 +115,9 @@ impl Server {
             let errors = errors.clone();
             move |error: ServeError| errors.lock().unwrap().push(error.to_string())
         };
-        let server = serve(Memory(accepted), app(), connections)
-            .shutdown(async {
+        let server = serve(Memory(accepted), app())
+            .connections(connections)
+            .with_graceful_shutdown(async {
                 // The test that drops `stop` shuts the server down in another way.
                 if stopped.await.is_err() {
                     pending().await
@@ -118,13 +125,12 @@ impl Server {
             })
             .on_error(report);
         let server = configure(server).into_future();
-        let start = Instant::now();
         Self {
             accept,
             connections: connections.clone(),
             stop,
             errors,
-            running: tokio::spawn(async move { (server.await, start.elapsed()) }),
+            running: tokio::spawn(server),
         }
     }
 
@@ -142,11 +148,12 @@ impl Server {
 
     /// Shuts the server down. Returns how many connections were cut, and how long the shutdown took.
     async fn shutdown(self) -> (u64, Duration) {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), self.connections.counts());
         self.stop.send(()).unwrap();
-        let (cut, _) = self.running.await.unwrap();
-        assert_eq!(self.connections.counts().open(), 0);
-        (cut, start.elapsed())
+        self.running.await.unwrap().unwrap();
+        let after = self.connections.counts();
+        assert_eq!(after.open(), 0);
+        (after.cut() - before.cut(), start.elapsed())
     }
 
     fn errors(&self) -> Vec<String> {

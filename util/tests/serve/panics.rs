@@ -55,8 +55,7 @@ fn a_handshake_that_panics_ends_its_connection_alone() {
 #[test]
 fn a_server_without_time_panics_at_once() {
     let poll = || {
-        let connections = Connections::new(Limits::new());
-        let server = serve(Memory(mpsc::unbounded_channel().1), app(), &connections);
+        let server = serve(Memory(mpsc::unbounded_channel().1), app());
         let _ = tokio_test::task::spawn(server.into_future()).poll();
     };
     panic_of(poll);

@@ -25,8 +25,9 @@ fn a_shutdown_under_load_loses_no_request() {
                     let address = listener.local_addr().unwrap();
                     let connections = Connections::new(Limits::new().grace(secs(60)));
                     let (stop, stopped) = oneshot::channel::<()>();
-                    let server =
-                        serve(listener, app, &connections).shutdown(async { drop(stopped.await) });
+                    let server = serve(listener, app)
+                        .connections(&connections)
+                        .with_graceful_shutdown(async { drop(stopped.await) });
                     let server = tokio::spawn(server.into_future());
                     let mut clients = JoinSet::new();
                     for _ in 0..50 {
@@ -45,7 +46,8 @@ fn a_shutdown_under_load_loses_no_request() {
                         tokio::time::sleep(ms(1)).await;
                     }
                     drop(stop);
-                    assert_eq!(server.await.unwrap(), 0);
+                    server.await.unwrap().unwrap();
+                    assert_eq!(connections.counts().cut(), 0);
                     assert!(
                         TcpStream::connect(address).await.is_err(),
                         "new clients must be refused"
@@ -71,7 +73,7 @@ fn clients_that_vanish_leave_nothing() {
                 Ok::<_, Infallible>(hyper::Response::new("x".repeat(1 << 20)))
             });
             let connections = Connections::new(Limits::new());
-            let server = tokio::spawn(serve(listener, app, &connections).into_future());
+            let server = tokio::spawn(serve(listener, app).connections(&connections).into_future());
             for number in 0..60_usize {
                 let socket = std::net::TcpStream::connect(address).unwrap();
                 let request = b"GET / HTTP/1.1\r\n\r\n";
@@ -104,12 +106,12 @@ fn a_unix_socket_is_a_listener() {
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         let app = Router::new().route("/", get(async || "hello"));
         let connections = Connections::new(Limits::new());
-        let server = tokio::spawn(serve(listener, app, &connections).into_future());
+        let server = tokio::spawn(serve(listener, app).connections(&connections).into_future());
         let socket = tokio::net::UnixStream::connect(&path).await.unwrap();
         let mut client = Client::new(Auto2Upgrades, socket).await;
         assert_eq!(client.get("/").await.unwrap(), 5);
         connections.shutdown().await;
-        assert_eq!(server.await.unwrap(), 0);
+        server.await.unwrap().unwrap();
     });
     std::fs::remove_file(&path).unwrap();
 }

@@ -15,14 +15,18 @@ use std::{
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
 
 pub use self::accept::Listener;
-use super::{Connections, WheelTimer};
+use super::{Connections, Limits, WheelTimer};
 
 type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 
-/// Serves the clients of `listener` with `service`, and enforces the limits of `connections`.
+/// Serves the clients of `listener` with `service`, and enforces limits for their connections.
 ///
 /// `service` is an axum `Router`, tonic's `Routes`, or any other tower service that hyper can call. Each connection
 /// may use HTTP/1, with upgrades, or HTTP/2, and has a task and a clone of `service`.
+///
+/// An axum program replaces `axum::serve` by this function, and keeps
+/// [`with_graceful_shutdown`](Serve::with_graceful_shutdown) and the `?` after `await`. It then sets
+/// [`limits`](Serve::limits).
 ///
 /// # Limits
 ///
@@ -40,19 +44,19 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// If [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client
 /// and then no other. This client and the clients in the kernel's queue wait until a connection ends.
 ///
-/// Several servers may share their [`Connections`], for example for two ports. They then share the limits and the
-/// shutdown.
+/// Several servers may share their [`connections`](Serve::connections), for example for two ports. They then share the
+/// limits, the counts and the shutdown.
 ///
 /// # Shutdown
 ///
-/// [`shutdown`](Serve::shutdown) takes a future, for example a signal. When the future is ready, or when
-/// [`Connections::shutdown`] is called, the server does these steps:
+/// [`with_graceful_shutdown`](Serve::with_graceful_shutdown) takes a future, for example a signal. When the future is
+/// ready, or when [`Connections::shutdown`] is called, the server does these steps:
 ///
 /// 1. It drops `listener`. The kernel refuses new clients, and resets the clients in its queue.
 /// 2. It drops the connections whose handshake has not ended, and the client that waits for room.
 /// 3. It shuts the other connections down gracefully: see the [module](super#the-limits). Requests in flight get
 ///    their responses within the grace.
-/// 4. It cuts the connections that are left, and returns how many it has cut.
+/// 4. It cuts the connections that are left. [`Counts::cut`](super::Counts::cut) has their number.
 ///
 /// When the server returns, the tasks of its connections have ended. But upgraded connections belong to your handlers.
 /// On HTTP/2, the requests of a connection that was cut have tasks of their own, which end as soon as the runtime polls
@@ -60,8 +64,8 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 ///
 /// # Errors
 ///
-/// The server ends only at its shutdown. [`on_error`](Serve::on_error) takes a closure that learns of all errors, but
-/// not of panics:
+/// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`], so that it fits
+/// where `axum::serve` was. [`on_error`](Serve::on_error) takes a closure that learns of all errors, but not of panics:
 ///
 /// * If `accept` fails because the client has left, the server accepts the next client at once. After any other error,
 ///   for example because no file descriptor is left, the server tries again after 10 ms.
@@ -83,7 +87,7 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// use axum::{routing::get, Router};
 /// use tokio::{net::TcpListener, sync::oneshot};
 /// use tokio_wheel::Duration;
-/// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+/// use tokio_wheel_util::{hyper::Limits, serve};
 /// # use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 ///
 /// # #[tokio::main]
@@ -98,9 +102,10 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// # let address = listener.local_addr()?;
 /// let (stop, stopped) = oneshot::channel::<()>();
 ///
-/// let server = serve(listener, app, &Connections::new(limits))
+/// let server = serve(listener, app)
+///     .limits(limits)
 ///     .header_timeout(Duration::from_secs(10))
-///     .shutdown(async { drop(stopped.await) })
+///     .with_graceful_shutdown(async { drop(stopped.await) })
 ///     .on_error(|error| eprintln!("{error}"));
 /// let server = tokio::spawn(server.into_future());
 /// # let mut client = tokio::net::TcpStream::connect(address).await?;
@@ -111,16 +116,10 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 ///
 /// // When the process must end:
 /// drop(stop);
-/// let cut = server.await?;
-/// assert_eq!(cut, 0);
-/// # Ok(())
+/// server.await?
 /// # }
 /// ```
-pub fn serve<L: Listener, S>(
-    listener: L,
-    service: S,
-    connections: &Connections,
-) -> Serve<L, S, Plain<L::Io, S>> {
+pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io, S>> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Without the `None`, the timer would turn on hyper's default limit, which would also limit idle connections.
     builder
@@ -132,7 +131,7 @@ pub fn serve<L: Listener, S>(
         listener,
         service,
         handshake: |io, service| ready(Ok((io, service))),
-        connections: connections.clone(),
+        connections: Connections::new(Limits::new()),
         shutdown: Box::pin(pending()),
         settings: Settings {
             builder,
@@ -148,8 +147,7 @@ type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
 
 /// A server, and its settings. Await it to run it.
 ///
-/// The function [`serve`] returns this type and explains it. The future returns how many connections the shutdown has
-/// cut.
+/// The function [`serve`] returns this type and explains it. The future returns `Ok` after the shutdown.
 #[must_use = "a server does nothing unless you `.await` it"]
 pub struct Serve<L, S, H> {
     listener: L,
@@ -169,24 +167,88 @@ struct Settings {
 }
 
 impl<L: Listener, S, H> Serve<L, S, H> {
-    /// Shuts the server down when `signal` is ready. By default, only [`Connections::shutdown`] shuts the server down.
+    /// Sets the limits of the connections. By default, only [`Limits::grace`] limits a connection.
+    ///
+    /// The call replaces the [`connections`](Self::connections) of the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if [`min_idle`](Limits::min_idle) is longer than [`idle`](Limits::idle).
     ///
     /// # Examples
     ///
     /// ```no_run
-    /// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::{hyper::Limits, serve};
     ///
     /// # #[tokio::main]
     /// # async fn main() -> std::io::Result<()> {
     /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     /// let app = axum::Router::new();
-    /// serve(listener, app, &Connections::new(Limits::new()))
-    ///     .shutdown(async { tokio::signal::ctrl_c().await.unwrap() })
-    ///     .await;
+    /// serve(listener, app)
+    ///     .limits(Limits::new().idle(Duration::from_secs(60)).max_connections(10_000))
+    ///     .await
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.connections = Connections::new(limits);
+        self
+    }
+
+    /// Counts the connections in `connections`, and enforces their limits.
+    ///
+    /// The handle shows the [counts](Connections::counts) while the server runs, and can
+    /// [shut](Connections::shutdown) the server down. Other servers may use the same handle. The call replaces the
+    /// [`limits`](Self::limits) of the server.
+    ///
+    /// # Examples
+    ///
+    /// Two ports share 10,000 connections:
+    ///
+    /// ```
+    /// use tokio::net::TcpListener;
+    /// use tokio_wheel_util::{hyper::{Connections, Limits}, serve};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let connections = Connections::new(Limits::new().max_connections(10_000));
+    /// for address in ["127.0.0.1:0"; 2] {
+    ///     let listener = TcpListener::bind(address).await?;
+    ///     let server = serve(listener, axum::Router::new()).connections(&connections);
+    ///     tokio::spawn(server.into_future());
+    /// }
+    /// println!("{:?}", connections.counts());
+    /// connections.shutdown().await; // Both servers end.
     /// # Ok(())
     /// # }
     /// ```
-    pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub fn connections(mut self, connections: &Connections) -> Self {
+        self.connections = connections.clone();
+        self
+    }
+
+    /// Shuts the server down when `signal` is ready.
+    ///
+    /// Without this call, only a call of [`Connections::shutdown`] for its [`connections`](Self::connections) shuts the
+    /// server down.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    /// let app = axum::Router::new();
+    /// tokio_wheel_util::serve(listener, app)
+    ///     .with_graceful_shutdown(async { tokio::signal::ctrl_c().await.unwrap() })
+    ///     .await
+    /// # }
+    /// ```
+    pub fn with_graceful_shutdown(
+        mut self,
+        signal: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
         self.shutdown = Box::pin(signal);
         self
     }
@@ -218,7 +280,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// use axum::{extract::ConnectInfo, routing::get, Extension, Router};
     /// use tokio::net::{TcpListener, TcpStream};
     /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+    /// use tokio_wheel_util::serve;
     ///
     /// async fn who(ConnectInfo(client): ConnectInfo<SocketAddr>) -> String {
     ///     client.to_string()
@@ -228,14 +290,13 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// # async fn main() -> std::io::Result<()> {
     /// let app = Router::new().route("/", get(who));
     /// let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    /// serve(listener, app, &Connections::new(Limits::new()))
+    /// serve(listener, app)
     ///     .handshake(Duration::from_secs(10), |socket: TcpStream, app| async move {
     ///         let client = ConnectInfo(socket.peer_addr()?);
     ///         // let stream = acceptor.accept(socket).await?;
     ///         Ok((socket, app.layer(Extension(client))))
     ///     })
-    ///     .await;
-    /// # Ok(())
+    ///     .await
     /// # }
     /// ```
     pub fn handshake<G, F, Io, T>(self, limit: Duration, prepare: G) -> Serve<L, S, G>
@@ -267,17 +328,16 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// ```
     /// use tokio::net::TcpListener;
     /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::hyper::{serve, Connections, Limits};
+    /// use tokio_wheel_util::serve;
     ///
     /// # #[tokio::main]
     /// # async fn main() -> std::io::Result<()> {
     /// let listener = TcpListener::bind("127.0.0.1:0").await?;
     /// let app = axum::Router::new();
-    /// let server = serve(listener, app, &Connections::new(Limits::new())).http(|builder| {
+    /// let server = serve(listener, app).http(|builder| {
     ///     builder.http2().keep_alive_interval(Duration::from_secs(20));
     /// });
-    /// # server.shutdown(async {}).await;
-    /// # Ok(())
+    /// # server.with_graceful_shutdown(async {}).await
     /// # }
     /// ```
     pub fn http(mut self, configure: impl FnOnce(&mut auto::Builder<TokioExecutor>)) -> Self {

@@ -42,9 +42,9 @@ where
     T::Error: Into<BoxError>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    /// The number of connections that the shutdown has cut.
-    type Output = u64;
-    type IntoFuture = Pin<Box<dyn Future<Output = u64> + Send>>;
+    /// Always `Ok`, as with `axum::serve`.
+    type Output = io::Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
@@ -76,22 +76,18 @@ where
             // The first poll begins the shutdown.
             let mut shutdown = pin!(self.connections.shutdown());
             let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
-            let mut cut = 0;
-            while let Some(is_cut) = tasks.join_next().await {
-                cut += u64::from(is_cut.unwrap_or(false));
-            }
-            cut
+            while tasks.join_next().await.is_some() {}
+            Ok(())
         })
     }
 }
 
-/// Serves a connection after its handshake. Returns whether it was cut.
+/// Serves a connection after its handshake.
 async fn connection<Io, T, B>(
     guard: ConnectionGuard,
     handshake: impl Future<Output = io::Result<(Io, T)>>,
     settings: Arc<Settings>,
-) -> bool
-where
+) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     T::Future: Send,
@@ -109,9 +105,9 @@ where
         Some(Ok(prepared)) => prepared,
         Some(Err(error)) => {
             report(ServeError::Handshake(error));
-            return false;
+            return;
         }
-        None => return false,
+        None => return,
     };
     let was_asked = Arc::new(AtomicBool::new(false));
     let service = TowerToHyperService::new(service);
@@ -129,15 +125,13 @@ where
         Err(_) if was_asked.load(Relaxed) => drive.await,
         Err(elapsed) => {
             report(ServeError::Connection(elapsed.into()));
-            return false;
+            return;
         }
     };
-    let is_cut = ended.is_cut();
     // After a graceful shutdown, an error means nothing: see `Ended::error`.
     if let (Reason::Closed, Err(error)) = (ended.reason(), ended.into_result()) {
         report(ServeError::Connection(error));
     }
-    is_cut
 }
 
 /// Waits for the first of two futures. Returns the output of `first`, or `None` if `other` was ready first.
