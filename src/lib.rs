@@ -40,7 +40,7 @@
 //! | choose a timer's tick or shards | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
-//! | receive events of the driver | [below](#events) | `tracing` |
+//! | receive events of the driver, and warnings | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
 //! No feature is on by default. The package `tokio-wheel-util` has a scheduler of tasks, a queue of delayed elements, a set of
@@ -69,7 +69,8 @@
 //! case too.
 //!
 //! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters the
-//! handle of another runtime and then blocks needs a [`Timer`] of the other runtime: see [limitations].
+//! handle of another runtime and then blocks needs a [`Timer`] of the other runtime: see [limitations]. A debug build
+//! with the feature `tracing` checks the runtime, and [warns](#events).
 //!
 //! # Promises
 //!
@@ -99,7 +100,7 @@
 //!
 //! # Events
 //!
-//! With the feature `tracing`, the driver emits events with the target `tokio_wheel`:
+//! With the feature `tracing`, the crate emits events with the target `tokio_wheel`:
 //!
 //! | level | message | meaning |
 //! |---|---|---|
@@ -107,6 +108,7 @@
 //! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose entries fired. |
 //! | `DEBUG` | `timer shut down` | The timer shut down, and woke its pending tasks. |
 //! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
+//! | `WARN` | `a sleep, timeout or interval uses the timer of the worker's own runtime` and more | A worker has entered [another runtime](#which-timer-a-future-uses). Only debug builds check this, and each thread warns once. |
 //!
 //! The events have these fields:
 //!

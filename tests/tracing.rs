@@ -24,7 +24,7 @@ use std::{
 use support::{
     Wakes, does_not_hang,
     hostile::{Hook, PanicsOnDrop, use_shard},
-    ms, paused, pending, poll, secs, settle, wait_until,
+    ms, multi_thread, paused, pending, poll, secs, settle, wait_until,
 };
 use tokio::task::JoinSet;
 use tokio_test::{assert_pending, task};
@@ -475,3 +475,63 @@ fn workers_share_no_shard_after_block_in_place() {
 }
 
 type Shared<T> = Arc<Mutex<Vec<T>>>;
+
+/// A worker that has entered another runtime's handle uses its own timer. A debug build warns, once for each thread.
+#[test]
+#[cfg(debug_assertions)]
+fn a_worker_that_uses_its_own_timer_for_another_runtime_warns() {
+    does_not_hang(|| {
+        let (home, other) = (multi_thread(1), multi_thread(1));
+        let of_other = other.block_on(async { Timer::current() });
+        let handle = other.handle().clone();
+        let warnings = home.block_on(home.spawn(async move {
+            // Afterwards, the thread remembers that it is a worker of `home`.
+            for _ in 0..3 {
+                sleep(ms(1)).await;
+            }
+            let seen = Rc::new(RefCell::new(Vec::new()));
+            let warnings = seen.clone();
+            hook(move |event| {
+                if event.level <= Level::WARN {
+                    // A subscriber may use the timer that warns.
+                    drop(pending(sleep(secs(60))));
+                    warnings.borrow_mut().push(event.message);
+                }
+            });
+            drop(pending(sleep(secs(60))));
+            let _entered = handle.enter();
+            drop(pending(of_other.sleep(secs(60))));
+            assert!(seen.borrow().is_empty());
+            for _ in 0..3 {
+                drop(pending(sleep(secs(60))));
+            }
+            seen.take()
+        }));
+        let warnings = warnings.unwrap();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for part in ["another runtime is current", "the methods of its `Timer`"] {
+            assert!(warnings[0].contains(part), "{warnings:?}");
+        }
+        // The text is not a promise, but the documentation shows its beginning.
+        let begin = "a sleep, timeout or interval uses the timer of the worker's own runtime";
+        assert!(warnings[0].starts_with(begin), "{warnings:?}");
+    });
+}
+
+/// A thread that is no worker of a multi-thread runtime asks which runtime is current, and uses its timer.
+#[test]
+fn a_thread_that_asks_does_not_warn() {
+    does_not_hang(|| {
+        let other = multi_thread(1);
+        let log = Log::start();
+        paused().block_on(async {
+            for _ in 0..3 {
+                sleep(ms(1)).await;
+            }
+            let _entered = other.enter();
+            drop(pending(sleep(secs(60))));
+        });
+        let events = log.0.take();
+        assert!(events.iter().all(|seen| seen.level > Level::WARN));
+    });
+}

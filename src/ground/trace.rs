@@ -1,4 +1,4 @@
-//! The events that the driver emits for `tracing`: one function for each event.
+//! The events that the crate emits for `tracing`: one function for each event.
 //!
 //! Without the feature `tracing` the functions do nothing.
 //!
@@ -74,6 +74,22 @@ pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
 /// Emits an event after the timer shut down. `pending` is the number of entries that the shutdown removed.
 pub(crate) fn shutdown(pending: usize) {
     emit!(DEBUG, pending = pending, "timer shut down");
+}
+
+/// Emits an event, once for each thread, after a worker has registered a future with the timer of its own runtime while
+/// another runtime was current.
+#[cfg(all(debug_assertions, feature = "tracing"))]
+pub(crate) fn other_runtime() {
+    thread_local! {
+        static HAS_WARNED: Cell<bool> = const { Cell::new(false) };
+    }
+    if !HAS_WARNED.replace(true) {
+        emit!(
+            WARN,
+            "a sleep, timeout or interval uses the timer of the worker's own runtime, although another \
+             runtime is current: to use the other runtime's timer, call the methods of its `Timer`"
+        );
+    }
 }
 
 /// Emits an event if some subscriber wants this level, and catches a panic of the subscriber.

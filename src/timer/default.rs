@@ -41,6 +41,9 @@
 //! Asking for the current runtime would cost twice as much as a registration. When the worker's own runtime
 //! shuts down, such a future moves to the runtime that polls it (`Registration::poll_closed`).
 //!
+//! A debug build with the feature `tracing` asks, and emits a warning (`trace::other_runtime`). Test:
+//! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.
+//!
 //! Models: `timer::loom_tests::start_races_start` and `runtime_end_races_poll`.
 
 use std::{cell::RefCell, sync::Arc};
@@ -54,6 +57,9 @@ use crate::{
     error::TryCurrentError,
     ground::{sync::thread_local, unwind},
 };
+
+#[cfg(all(debug_assertions, feature = "tracing"))]
+use crate::ground::trace;
 
 thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
@@ -104,6 +110,9 @@ enum Remembered {
     Registrar(Arc<Registrar>),
     /// The caller must also spawn a witness on this runtime.
     WithWitness(Arc<Registrar>, runtime::Handle),
+    /// The registrar of the worker's own runtime, although another runtime is current. The caller must also warn.
+    #[cfg(all(debug_assertions, feature = "tracing"))]
+    OfOwnRuntime(Arc<Registrar>),
 }
 
 impl Memory {
@@ -114,6 +123,10 @@ impl Memory {
             return Remembered::Nothing;
         }
         let Thread::Asks { as_worker } = &mut self.thread else {
+            #[cfg(all(debug_assertions, feature = "tracing"))]
+            if runtime::Handle::try_current().is_ok_and(|current| current.id() != self.runtime) {
+                return Remembered::OfOwnRuntime(self.reference());
+            }
             return Remembered::Registrar(self.reference());
         };
         let current = match runtime::Handle::try_current() {
@@ -254,6 +267,12 @@ pub(crate) fn registrar() -> Arc<Registrar> {
         Ok(Remembered::Registrar(registrar)) => registrar,
         Ok(Remembered::WithWitness(registrar, runtime)) => {
             runtime.spawn(witness(runtime.id()));
+            registrar
+        }
+        // The subscriber is user code, so the borrow must have ended.
+        #[cfg(all(debug_assertions, feature = "tracing"))]
+        Ok(Remembered::OfOwnRuntime(registrar)) => {
+            trace::other_runtime();
             registrar
         }
         Ok(Remembered::Nothing) | Err(_) => look_up_registrar(),
