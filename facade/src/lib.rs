@@ -45,8 +45,27 @@
 //! }
 //! ```
 //!
-//! To use more of the wheel, such as `Timer::metrics`, or a `DelayQueue` of `tokio-wheel-util`, add these packages beside
-//! this crate. They share each runtime's default timer.
+//! # Metrics, and the rest of the wheel
+//!
+//! With the feature `time`, the crate also has [`tokio_wheel`] itself, under this name. tokio will hardly use the name,
+//! so it does not collide with an item of a later tokio. The timer of `time::sleep` is `Timer::current`:
+//!
+//! ```
+//! # extern crate tokio_on_wheel as tokio;
+//! use tokio::{time::{self, Duration}, tokio_wheel::Timer};
+//!
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() {
+//!     time::sleep(Duration::from_millis(20)).await;
+//!
+//!     let metrics = Timer::current().metrics();
+//!     assert_eq!((metrics.pending(), metrics.fired()), (0, 1));
+//!     println!("late by at most {:?}", metrics.lateness().max());
+//! }
+//! ```
+//!
+//! A build with tokio itself does not have this path. For a `DelayQueue` and more services, add the package
+//! `tokio-wheel-util`. It shares each runtime's default timer.
 //!
 //! # What you may meet
 //!
@@ -83,6 +102,10 @@
 //! [migration guide]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md#tokiotime
 
 pub use tokio::*;
+
+#[cfg(feature = "time")]
+#[doc(no_inline)]
+pub use tokio_wheel;
 
 // Without this module, `tokio::time` would be tokio's own if another crate turned on tokio's feature.
 #[cfg(not(feature = "time"))]

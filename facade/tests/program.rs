@@ -100,6 +100,16 @@ async fn the_crate_may_have_another_name() {
     }
 }
 
+/// A program needs no second dependency to read the metrics of its timer.
+#[tokio::test(start_paused = true)]
+async fn the_wheel_shows_its_metrics() {
+    time::timeout(SECOND, time::sleep(2 * SECOND))
+        .await
+        .unwrap_err();
+    let metrics = tokio::tokio_wheel::Timer::current().metrics();
+    assert_eq!((metrics.fired(), metrics.cancelled()), (1, 1));
+}
+
 /// Everything but `time` is tokio's own, so a dependency accepts it.
 #[tokio::test]
 async fn the_rest_is_tokios() {
