@@ -14,9 +14,16 @@
 //! cargo run --release -p echo-server -- --think 0           # capacity: as much as the machine gives
 //! ```
 //!
-//! * `server.rs` contains the server. Copy from this file.
-//! * `timers.rs` contains the few lines that let one server run on either timer. A real server does
-//!   not need them.
+//! This program compares two timers, so its server is generic over them. To copy a plain server, take one of these:
+//!
+//! * [`util/examples/axum_server.rs`](../../../util/examples/axum_server.rs): HTTP, with axum
+//! * [`util/examples/idle_reaper.rs`](../../../util/examples/idle_reaper.rs): a protocol of your own on TCP
+//! * [`examples/tonic`](../../tonic/src/main.rs): gRPC, with tonic
+//!
+//! The files:
+//!
+//! * `server.rs` contains the server.
+//! * `timers.rs` contains the few lines that let one server run on either timer.
 //! * `load.rs` makes the load. `run.rs` says when each part of it begins, and `report.rs` prints.
 
 mod load;

@@ -1,5 +1,7 @@
-//! The echo server. `T` is the timer implementation. In a real server, write `tokio_wheel::timeout`
-//! for `T::timeout` and `tokio_wheel::sleep_until` for `T::sleep_until`.
+//! The echo server. `T` is the timer implementation. `util/examples/idle_reaper.rs` is a plain server, to copy.
+//!
+//! If you copy from this file, write `tokio_wheel::timeout` for `T::timeout`, and `tokio_wheel::sleep_until` for
+//! `T::sleep_until`.
 
 use std::{
     io::{self, ErrorKind},

@@ -85,8 +85,8 @@
 //!   deadlines move at once. When it falls, they move back.
 //!
 //! A touch costs the same under pressure and after a shed. Some insertions after a shed cost more:
-//! see [`Reaper::shed`]. The server in `examples/idle_reaper.rs` uses both ways when few file
-//! descriptors are free.
+//! see [`Reaper::shed`]. The server in `examples/idle_reaper.rs` uses both ways when it has little
+//! room for more connections.
 //!
 //! # What it costs
 //!

@@ -1,34 +1,135 @@
-//! Runs the example `idle_reaper`, and checks what it reports.
+//! Runs the example `idle_reaper`, and checks how its connections end.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinSet,
+};
+use tokio_wheel::{Instant, sleep_until};
+
+use crate::support::{ms, secs};
 
 #[expect(dead_code, reason = "`main`")]
 #[path = "../../examples/idle_reaper.rs"]
 mod idle_reaper;
 
+use idle_reaper::{
+    End::{self, Left, Reaped, Shed},
+    Ended, Server, Settings,
+};
+
+/// The smallest number of connections with which no talking peer is shed.
+const FEWEST: usize = 20;
+
+/// The number of peers of the crowd that talk.
+const TALKING: usize = 4;
+
+fn settings(connections: usize) -> Settings {
+    Settings {
+        timeout: ms(300),
+        trusted: ms(900),
+        min_timeout: ms(100),
+        connections,
+    }
+}
+
+/// A peer sends lines, each so many milliseconds after the start, and leaves with the line `bye`. Otherwise it waits
+/// until the server closes the connection.
+async fn peer(start: Instant, lines: Vec<(u64, &'static str)>, mut socket: DuplexStream) {
+    for (millis, line) in lines {
+        sleep_until(start + ms(millis)).await;
+        if line == "bye" || socket.write_all(line.as_bytes()).await.is_err() {
+            return;
+        }
+        let _ = socket.write_all(b"\n").await;
+    }
+    socket.read_to_end(&mut Vec::new()).await.unwrap();
+}
+
+/// Connects a peer over a stream in memory.
+async fn connect(
+    server: &Server,
+    id: usize,
+    lines: Vec<(u64, &'static str)>,
+    (start, connections): (Instant, &mut JoinSet<Ended>),
+) {
+    let permit = server.admit().await;
+    let (theirs, ours) = tokio::io::duplex(1_024);
+    tokio::spawn(peer(start, lines, theirs));
+    connections.spawn(server.clone().connection(id, permit, ours));
+}
+
 /// A connection ends 300 ms after its last line, and a trusted connection after 900 ms.
 #[tokio::test(start_paused = true)]
 async fn idle_reaper() {
-    use idle_reaper::End::{Left, Reaped};
-
-    let ends = idle_reaper::run().await.into_iter();
-    let ends = ends.map(|(name, end)| (name, end.by, end.millis, end.lines));
-    let expected = [
-        ("silent", Reaped, 300, 0),
-        ("fading", Reaped, 700, 3),
-        ("regular", Left, 1_000, 4),
-        ("trusted", Reaped, 1_500, 3),
+    let (hello, beat) = ((0, "hello"), |millis| (millis, "beat"));
+    let peers = [
+        vec![hello, beat(250), beat(500), beat(750), (1_000, "bye")],
+        vec![],
+        vec![hello, beat(150), beat(400)],
+        vec![hello, (100, "let me in"), beat(600)],
     ];
-    assert!(ends.eq(expected));
+    let (start, server) = (Instant::now(), Server::start(settings(100)));
+    let mut connections = JoinSet::new();
+    for (id, lines) in peers.into_iter().enumerate() {
+        connect(&server, id, lines, (start, &mut connections)).await;
+    }
+    let mut ends = Vec::new();
+    while let Some(ended) = connections.join_next().await {
+        let end = ended.unwrap();
+        ends.push((end.id, end.by, end.millis, end.lines));
+    }
+    let expected = [
+        (1, Reaped, 300, 0),
+        (2, Reaped, 700, 3),
+        (0, Left, 1_000, 4),
+        (3, Reaped, 1_500, 3),
+    ];
+    assert_eq!(ends, expected);
+}
+
+/// Serves a crowd with `limit` connections. Returns the largest number of connections in use at the same time, the ends
+/// of the talking peers and the ends of the silent peers.
+async fn crowd(limit: usize) -> (usize, Vec<Ended>, Vec<Ended>) {
+    let (start, server) = (Instant::now(), Server::start(settings(limit)));
+    let mut connections = JoinSet::new();
+    let mut in_use = 0;
+    // The talking peers connect first. One silent peer connects every 20 ms, and ten at 510 ms.
+    let mut arrivals = vec![0; TALKING];
+    arrivals.extend((0..1_000).step_by(20).chain([510; 10]));
+    arrivals.sort_unstable();
+    for (id, at) in arrivals.into_iter().enumerate() {
+        sleep_until(start + ms(at)).await;
+        let talks = (0..1_000).step_by(50).map(|millis| (millis, "beat"));
+        let lines: Vec<_> = match id {
+            ..TALKING => talks.chain([(1_000, "bye")]).collect(),
+            _ => Vec::new(),
+        };
+        connect(&server, id, lines, (start, &mut connections)).await;
+        in_use = in_use.max(server.in_use());
+    }
+    let mut ends = Vec::new();
+    while let Some(ended) = connections.join_next().await {
+        ends.push(ended.unwrap());
+    }
+    let (talking, silent) = ends.into_iter().partition(|end| end.id < TALKING);
+    (in_use, talking, silent)
+}
+
+/// Returns the milliseconds after which connections ended for a reason.
+fn of(ends: &[Ended], by: End) -> impl Iterator<Item = u128> {
+    ends.iter()
+        .filter(move |end| end.by == by)
+        .map(|end| end.millis)
 }
 
 /// Connections that send lines stay open. A silent connection is reaped after 100 to 300 ms, or is shed before. Older
 /// silent connections end first.
 #[tokio::test(start_paused = true)]
-async fn idle_reaper_with_few_descriptors() {
-    use idle_reaper::{
-        End::{Left, Reaped, Shed},
-        Ended, FEWEST, crowd, of,
-    };
-
+async fn idle_reaper_with_few_connections() {
     let (in_use, talking, silent) = crowd(20).await;
     assert_eq!((in_use, of(&talking, Left).count()), (20, 4));
     assert_eq!(silent.len(), 60);
@@ -48,19 +149,63 @@ async fn idle_reaper_with_few_descriptors() {
     assert!(of(&silent, Reaped).count() >= 40 && of(&silent, Reaped).any(|millis| millis < 150));
     assert!(of(&silent, Shed).count() >= 3 && of(&silent, Shed).all(|millis| millis < 300));
 
-    for descriptors in FEWEST..40 {
-        let (_, talking, _) = crowd(descriptors).await;
+    for connections in FEWEST..40 {
+        let (_, talking, _) = crowd(connections).await;
         assert_eq!(
             of(&talking, Left).count(),
             4,
-            "with {descriptors} descriptors"
+            "with {connections} connections"
         );
     }
 
-    // With enough descriptors, every silent connection gets its full 300 ms.
+    // With enough connections, every silent connection gets its full 300 ms.
     let (_, _, silent) = crowd(200).await;
     assert_eq!(
         of(&silent, Reaped).filter(|millis| *millis == 300).count(),
         60
     );
+}
+
+/// Over real sockets: the server closes the silent peer, a peer whose line never ends, and at its end all peers.
+#[tokio::test]
+async fn idle_reaper_on_sockets() {
+    let timeout = secs(2);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = Server::start(Settings {
+        timeout,
+        trusted: timeout,
+        min_timeout: timeout,
+        connections: 10,
+    });
+    let server = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
+    let connect = async || TcpStream::connect(address).await.unwrap();
+    let (mut talks, mut silent, mut endless) = (connect().await, connect().await, connect().await);
+    let start = Instant::now();
+    tokio::join!(
+        async {
+            for _ in 0..10 {
+                talks.write_all(b"beat\n").await.unwrap();
+                let mut echo = [0; 5];
+                talks.read_exact(&mut echo).await.unwrap();
+                assert_eq!(&echo, b"beat\n");
+                tokio::time::sleep(timeout / 8).await;
+            }
+        },
+        async {
+            let _ = silent.read_to_end(&mut Vec::new()).await;
+            // The server may have accepted the peer a little before `start`.
+            assert!(start.elapsed() >= timeout - Duration::from_millis(500));
+        },
+        async {
+            endless.write_all(&[b'x'; 1_024]).await.unwrap();
+            let _ = endless.read_to_end(&mut Vec::new()).await;
+        },
+    );
+    drop(stop);
+    server.await.unwrap();
+    // The end of the server drops the connection of the peer that talks.
+    let _ = talks.read_to_end(&mut Vec::new()).await;
+    assert!(TcpStream::connect(address).await.is_err());
 }
