@@ -386,3 +386,54 @@ fn imports_go_down_only() {
     wrong.extend({ imports.iter() }.map(|(from, to)| format!("{from} imports {to} in a circle")));
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// Prose says "canceled", as American English does. Only names, such as `is_cancelled`, have two `l`, as tokio's have.
+///
+/// Prose is the pages, the comments outside examples, and the text within quotes.
+#[test]
+fn prose_says_canceled() {
+    fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            match extension {
+                _ if path.is_dir() && !path.ends_with("target") => add_files(&path, files),
+                Some("md" | "rs") => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    let mut files = vec![root().join("README.md"), root().join("SECURITY.md")];
+    let folders = [
+        "benches", "docs", "examples", "facade", "fuzz/src", "src", "tests", "util", "wheel",
+    ];
+    for folder in folders {
+        add_files(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 200, "found only {} files", files.len());
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut is_example = false;
+        for line in text.lines() {
+            is_example ^= line.contains("```");
+            let prose = match line.split_once("//") {
+                _ if file.ends_with("tests/docs.rs") => continue,
+                _ if is_example => continue,
+                _ if file.extension().is_some_and(|extension| extension == "md") => line.to_owned(),
+                Some((_, comment)) => comment.to_owned(),
+                None => line.split('"').skip(1).step_by(2).collect(),
+            };
+            let without_code: String = prose.split('`').step_by(2).collect();
+            let mut words = without_code.split(|c: char| !c.is_alphanumeric() && !"_{".contains(c));
+            let is_wrong = |word: &str| {
+                let word = word.to_lowercase();
+                word == "cancelled" || word == "cancelling"
+            };
+            if words.any(is_wrong) {
+                wrong.push(format!("{}: {line}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
