@@ -140,9 +140,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// their number from `steps`. `fire` can stop the function earlier.
     ///
     /// Returns `Break` if it has used up its steps, or if `fire` has stopped it. The caller must then
-    /// call it again, with the same tick or a later tick. With [`Order::Strict`], `now` then stays at the first slot that
-    /// is not empty. With [`Order::DueFirst`], `now` is `to`, and the remaining work is on the
-    /// [backlog](Self::has_backlog).
+    /// call it again, with the same tick or a later tick. `now` then stays at the first slot that is not empty, with one
+    /// exception. If an advance with [`Order::DueFirst`] stops within a slot, `now` is `to`, and the remaining work is on
+    /// the [backlog](Self::has_backlog).
     ///
     /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any order.
     pub fn advance(
@@ -163,7 +163,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             if *steps == 0 {
-                return self.stop(to, order);
+                // Entries that stay in their slots fire in one step, and entries of the backlog in two.
+                return ControlFlow::Break(());
             }
             self.now = self.now.max(slot.start);
             let (ring, level) = (slot.ring, slot.ring.row);

@@ -13,7 +13,8 @@ use super::clock::Clock;
 use crate::limit::sleep_until;
 
 /// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. If the service
-/// used a tick of 1/64 ms, each of its entries would cascade one more time.
+/// used a tick of 1/64 ms, each of its entries would cascade one more time. A scheduler passes the default timer instead,
+/// because a coarser tick would make its tasks later.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Waits for one tick of its clock at a time.

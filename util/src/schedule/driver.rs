@@ -7,7 +7,15 @@
 //! | waiting | the next tick  | at this tick, by an earlier task, by a shutdown, by the last handle |
 //!
 //! The driver holds no shard while it waits. So it ends after the last handle is dropped and the last task has ended. If
-//! its runtime drops the driver first, the driver closes the shards, and drops the work of the waiting tasks.
+//! its runtime drops the driver first, or if its timer ends, the driver closes the shards, and drops the work of the
+//! waiting tasks.
+//!
+//! # A crowd of tasks
+//!
+//! The tasks that a poll starts go into the queue of the worker, and from there into the queue that all workers share if
+//! they are many. Tasks that sockets wake must not wait behind a crowd there. So a poll starts at most [`FEW`] tasks, which
+//! fit into the worker's queue, and none while the shared queue is full. If others keep that queue full for as long as
+//! [`PATIENCE`], the number that a poll may start doubles, so that no task starves. Tests: `schedule::crowds`.
 
 use std::{
     future::Future,
@@ -18,32 +26,64 @@ use std::{
 };
 
 use bounded_wheel::{NEVER, Tick};
+use tokio::{runtime::Handle, time::Instant};
+use tokio_wheel::{Duration, Timer};
 
-use super::shard::{Common, Shard};
+use super::{
+    entry::Task,
+    shard::{Budget, Common, Shard},
+};
 use crate::ground::{give_way::Yields, tick_sleep::TickSleep, unwind};
 
-/// The largest number of steps in one poll, which take at most about 1 ms.
-///
-/// A task that starts goes into the queue of the worker, behind the tasks that are ready. The driver gives way behind
-/// it. So a crowd of scheduled tasks does not fill the queue faster than the workers empty it.
+/// The largest number of steps in one poll, in which the driver starts tasks and cascades.
 const STEPS: usize = 1_024;
+
+/// The number of tasks that a poll starts, half of the queue of a worker.
+const FEW: usize = 128;
+
+/// The shared queue is full if it has this many tasks, which is the length of a worker's queue.
+const FULL: usize = 256;
+
+/// After this time, a queue that stays full is kept full by others.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The number of ticks after which a driver without a task wakes up. The sleep also tells the driver of the end of its
+/// timer.
+const FAR: Tick = 1 << 40;
 
 pub(super) struct Driver {
     shards: Box<[Weak<Shard>]>,
     common: Arc<Common>,
+    timer: Timer,
+    runtime: Handle,
     sleep: TickSleep,
     /// The shard at which the next poll begins, so that each shard has its turn.
     first: usize,
+    /// A buffer for the tasks of one hold of a lock.
+    expired: Vec<Arc<dyn Task>>,
+    /// The time at which a poll found the shared queue full, if all polls since then did, and the number of tasks that a
+    /// poll may start then.
+    full: Option<(Instant, usize)>,
     yields: Yields,
 }
 
 impl Driver {
-    pub(super) fn new(shards: &[Arc<Shard>], common: Arc<Common>, sleep: TickSleep) -> Self {
+    /// Creates the driver of these shards. `sleep` is a sleep on `timer`.
+    pub(super) fn new(
+        shards: &[Arc<Shard>],
+        common: Arc<Common>,
+        timer: Timer,
+        sleep: TickSleep,
+    ) -> Self {
         Self {
             shards: shards.iter().map(Arc::downgrade).collect(),
             common,
+            timer,
+            runtime: Handle::current(),
             sleep,
             first: 0,
+            expired: Vec::new(),
+            full: None,
             yields: Yields::default(),
         }
     }
@@ -52,23 +92,42 @@ impl Driver {
         self.shards.iter().filter_map(Weak::upgrade)
     }
 
+    /// Returns the number of tasks that a poll may start.
+    fn starts(&mut self) -> usize {
+        if self.runtime.metrics().global_queue_depth() < FULL {
+            self.full = None;
+            return FEW;
+        }
+        let now = Instant::now();
+        let (since, starts) = self.full.get_or_insert((now, FEW));
+        if now - *since < PATIENCE {
+            return 0;
+        }
+        *starts = (2 * *starts).min(STEPS);
+        *starts
+    }
+
     /// Starts the tasks that have expired at `now`. Returns `Break` if some of them are left.
-    ///
-    /// Does at most `steps` steps, and subtracts them.
-    pub(super) fn fire(&mut self, now: Tick, steps: &mut usize) -> ControlFlow<()> {
+    pub(super) fn fire(&mut self, now: Tick, budget: &mut Budget) -> ControlFlow<()> {
+        let mut flow = ControlFlow::Continue(());
         for _ in 0..self.shards.len() {
             let shard = self.shards[self.first].upgrade();
             self.first = (self.first + 1) % self.shards.len();
             if let Some(shard) = shard {
-                shard.fire(now, steps)?;
+                if shard.fire(now, budget, &mut self.expired).is_break() {
+                    flow = ControlFlow::Break(());
+                }
+            }
+            if budget.steps == 0 {
+                return ControlFlow::Break(());
             }
         }
-        ControlFlow::Continue(())
+        flow
     }
 
     /// Returns the earliest tick at which a wheel has work, or `None` if no shard is left.
     pub(super) fn look(&self) -> Option<Tick> {
-        (self.shards()).map(|shard| shard.next_expiration()).min()
+        self.shards().map(|shard| shard.next_expiration()).min()
     }
 }
 
@@ -80,13 +139,17 @@ impl Future for Driver {
         // If the alarm has fired and this thread's clock is still before the tick of the alarm, the driver uses the
         // tick of the alarm.
         let mut reached = 0;
-        let mut steps = STEPS;
+        let mut budget = Budget {
+            steps: STEPS,
+            starts: this.starts(),
+        };
         loop {
-            if !this.common.begin_turn() {
+            // A sleep of a timer that has ended would panic.
+            if !this.common.begin_turn() || this.timer.is_shutdown() {
                 return Poll::Ready(());
             }
             let now = this.sleep.clock.now().max(reached);
-            if this.fire(now, &mut steps).is_break() {
+            if this.fire(now, &mut budget).is_break() {
                 this.yields.end_poll(cx);
                 return Poll::Pending;
             }
@@ -100,9 +163,9 @@ impl Future for Driver {
                 return Poll::Ready(());
             }
             if next > now {
-                match this.sleep.poll(next, cx) {
+                match this.sleep.poll(next.min(now + FAR), cx) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(()) => reached = next,
+                    Poll::Ready(()) => reached = next.min(now + FAR),
                 }
             }
         }
@@ -113,6 +176,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // The drop of a task runs user code, so the driver closes all shards before it drops the first task.
         let closed: Vec<_> = self.shards().map(|shard| shard.close()).collect();
+        self.common.shut_down();
         for task in closed.into_iter().flat_map(|nodes| nodes.into_values()) {
             unwind::contain(|| task.abandon());
         }

@@ -150,7 +150,7 @@ impl<F> fmt::Debug for ScheduleError<F> {
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
-            Some(max) => write!(f, "{max} tasks are waiting, and max_pending allows no more"),
+            Some(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
             None => f.write_str("the scheduler has shut down"),
         }
     }

@@ -29,7 +29,7 @@ use super::{
     driver::Driver,
     entry::{Entry, Task},
     error::TaskError,
-    shard::{Common, Shard},
+    shard::{Budget, Common, Shard},
     work::Once,
 };
 use crate::ground::tick_sleep::TickSleep;
@@ -75,7 +75,7 @@ impl Harness {
         let sleep = TickSleep::of(Some(&timer));
         let common = Common::new(sleep.clock, Some(2));
         let shards: Arc<[_]> = [(); 2].map(|()| Shard::new(common.clone())).into();
-        let driver = Driver::new(&shards, common.clone(), sleep);
+        let driver = Driver::new(&shards, common.clone(), timer, sleep);
         let (wakes, waker) = Wakes::new();
         Self {
             scheduler: Scheduler { shards },
@@ -94,7 +94,7 @@ impl Harness {
     /// Takes a turn of the driver at a tick. Returns the tick for which the driver then waits.
     fn run_to(&mut self, tick: Tick) -> Tick {
         self.common.begin_turn();
-        while self.driver.fire(tick, &mut 1).is_break() {}
+        while self.driver.fire(tick, &mut one_step()).is_break() {}
         self.arm()
     }
 
@@ -109,6 +109,13 @@ impl Harness {
             yield_now().await;
             yield_now().await;
         });
+    }
+}
+
+fn one_step() -> Budget {
+    Budget {
+        steps: 1,
+        starts: 1,
     }
 }
 
@@ -485,6 +492,19 @@ fn last_handle_races_look() {
     });
 }
 
+/// Runtime end: the scheduler is shut down while the driver looks for the next task. Either the driver sees the shutdown,
+/// or it is woken.
+#[test]
+fn shutdown_races_arm() {
+    model(|mut harness| {
+        let scheduler = harness.scheduler.clone();
+        let shutdown = thread::spawn(move || drop(scheduler.shutdown()));
+        let next = harness.run_to(1);
+        shutdown.join().unwrap();
+        assert!(next == 0 || harness.wakes.count() > 0);
+    });
+}
+
 /// Runtime end: a task is scheduled while the driver is dropped. The task ends or is refused, and drops its values.
 #[test]
 fn runtime_end_races_schedule() {
@@ -503,6 +523,22 @@ fn runtime_end_races_schedule() {
         }
         assert!(witness.is_alone() && witness.runs() == 0);
         assert_eq!(harness.scheduler.pending(), 0);
+    });
+}
+
+/// The limit is exact: while one thread is refused, the place that another thread frees is free for it.
+#[test]
+fn a_refusal_races_a_free_place() {
+    model(|harness| {
+        let deadline = harness.at(3);
+        let (first, _) = schedule(&harness.scheduler, harness.at(2));
+        let (_second, _) = schedule(&harness.scheduler, harness.at(2));
+        let scheduler = harness.scheduler.clone();
+        let refused = thread::spawn(move || drop(scheduler.schedule_at(deadline, ready(7))));
+        assert!(first.cancel());
+        let again = harness.scheduler.schedule_at(deadline, ready(7));
+        assert!(again.is_ok() || harness.scheduler.pending() == 2);
+        refused.join().unwrap();
     });
 }
 

@@ -157,7 +157,7 @@ impl Builder {
     /// let scheduler = Scheduler::builder().max_pending(1).build();
     /// assert!(scheduler.schedule(Duration::from_secs(1), async {}).is_ok());
     /// let refused = scheduler.schedule(Duration::from_secs(1), async {}).unwrap_err();
-    /// assert_eq!(refused.to_string(), "1 tasks are waiting, and max_pending allows no more");
+    /// assert_eq!(refused.to_string(), "max_pending is 1, and as many tasks are waiting");
     /// # }
     /// ```
     #[track_caller]
@@ -192,7 +192,13 @@ impl Builder {
         let common = Common::new(sleep.clock, self.max_pending);
         let shards = Handle::current().metrics().num_workers() + 1;
         let shards: Arc<[_]> = (0..shards).map(|_| Shard::new(common.clone())).collect();
-        tokio::spawn(Driver::new(&shards, common, sleep));
+        let has_ended = timer.is_shutdown();
+        let driver = Driver::new(&shards, common, timer, sleep);
+        match has_ended {
+            // The scheduler then has shut down too.
+            true => drop(driver),
+            false => drop(tokio::spawn(driver)),
+        }
         Scheduler { shards }
     }
 }

@@ -32,16 +32,24 @@ type Wheel = bounded_wheel::Wheel<Arc<dyn Task>, 3, 4>;
 /// moves a task to another slot of the wheel.
 const HOLD: usize = 128;
 
+/// While coarse slots of a wheel wait for their cascade, one step out of this many belongs to them. Otherwise a crowd of
+/// expired tasks could stop the cascades, and with them all tasks of these slots.
+const BACKLOG_SHARE: usize = 4;
+
 /// The parts that all shards of a scheduler share.
 pub(super) struct Common {
     pub(super) clock: Clock,
     waiter: Mutex<Waiter>,
-    /// A copy of the armed tick, which threads read without the lock.
-    armed: AtomicU64,
+    armed: Armed,
     /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all
     /// threads would write to the cache line of the number.
     limit: Option<(usize, AtomicU64)>,
 }
+
+/// A copy of the armed tick, which threads read without the lock. It has cache lines of its own, because the driver
+/// writes the fields beside it.
+#[repr(align(128))]
+struct Armed(AtomicU64);
 
 /// The tick for which the driver waits, and the waker of the driver.
 struct Waiter {
@@ -59,7 +67,7 @@ impl Common {
                 waker: None,
                 is_shut_down: false,
             }),
-            armed: AtomicU64::new(0),
+            armed: Armed(AtomicU64::new(0)),
             limit: max_pending.map(|max| (max, AtomicU64::new(0))),
         })
     }
@@ -67,7 +75,7 @@ impl Common {
     /// Sets the armed tick. The caller holds the lock of the `waiter`.
     fn set_armed(&self, waiter: &mut Waiter, tick: Tick) {
         waiter.armed = tick;
-        self.armed.store(tick, Ordering::Relaxed);
+        self.armed.0.store(tick, Ordering::Relaxed);
     }
 
     /// Records that the driver works, so that no thread wakes it. Returns `false` after a shutdown.
@@ -78,7 +86,7 @@ impl Common {
     }
 
     /// Stores the waker of the driver, and arms the driver for the tick that `look` returns. Returns the armed tick,
-    /// which is earlier if another thread has scheduled a task for an earlier tick.
+    /// which is earlier if another thread has scheduled a task for an earlier tick, and 0 after a shutdown.
     pub(super) fn arm(&self, waker: &Waker, look: impl FnOnce() -> Tick) -> Tick {
         let waker = waker.clone();
         let mut waiter = lock(&self.waiter);
@@ -88,14 +96,17 @@ impl Common {
         drop(replaced);
         let next = look();
         let mut waiter = lock(&self.waiter);
-        let next = next.min(waiter.armed);
+        let next = match waiter.is_shut_down {
+            true => 0,
+            false => next.min(waiter.armed),
+        };
         self.set_armed(&mut waiter, next);
         next
     }
 
     /// Returns whether the driver may wait for a later tick.
     fn is_early(&self, tick: Tick) -> bool {
-        tick < self.armed.load(Ordering::Relaxed)
+        tick < self.armed.0.load(Ordering::Relaxed)
     }
 
     /// Wakes the driver if it waits for a later tick.
@@ -110,10 +121,15 @@ impl Common {
         }
     }
 
-    /// Makes the driver end.
+    /// Makes the driver end. A driver that works sees it when it [arms](Self::arm).
     pub(super) fn shut_down(&self) {
-        lock(&self.waiter).is_shut_down = true;
-        self.wake_for(0);
+        let mut waiter = lock(&self.waiter);
+        waiter.is_shut_down = true;
+        self.set_armed(&mut waiter, 0);
+        // The waker keeps parts of the runtime alive.
+        let woken = waiter.waker.take();
+        drop(waiter);
+        woken.into_iter().for_each(waker::wake);
     }
 
     /// Counts one more waiting task. If `is_limited` and the limit is reached, returns the limit as an error.
@@ -121,11 +137,11 @@ impl Common {
         let Some((max, pending)) = &self.limit else {
             return Ok(());
         };
-        if pending.fetch_add(1, Ordering::Relaxed) >= *max as u64 && is_limited {
-            self.subtract(1);
-            return Err(Refused::Full { max: *max });
+        let one_more = |pending| (!is_limited || pending < *max as u64).then_some(pending + 1);
+        match pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Refused::Full { max: *max }),
         }
-        Ok(())
     }
 
     fn subtract(&self, tasks: usize) {
@@ -133,6 +149,13 @@ impl Common {
             pending.fetch_sub(tasks as u64, Ordering::Relaxed);
         }
     }
+}
+
+/// The work that the driver may still do in one poll.
+pub(super) struct Budget {
+    pub(super) steps: usize,
+    /// The number of tasks that the driver may still start.
+    pub(super) starts: usize,
 }
 
 /// The reason why a scheduler refused a task.
@@ -225,11 +248,14 @@ impl Shard {
     #[cold]
     fn refill(&self, refill: Refill<Arc<dyn Task>>) {
         let mut state = lock(&self.state);
-        let replaced = state.wheel.refill(refill);
-        // This call opens a chunk in the new memory. Otherwise another thread could find the memory unused, and free it.
-        state.wheel.has_room();
-        drop(state);
-        drop(replaced);
+        if !state.is_closed {
+            let replaced = state.wheel.refill(refill);
+            // This call opens a chunk in the new memory. Otherwise another thread could find the memory unused, and free
+            // it.
+            state.wheel.has_room();
+            drop(state);
+            drop(replaced);
+        }
     }
 
     /// Removes a task, if it is still in the wheel.
@@ -253,30 +279,50 @@ impl Shard {
         }
     }
 
-    /// Starts the tasks whose deadline is at `now` or earlier. Does at most `steps` steps, and subtracts them. Returns
-    /// `Break` if some tasks are left.
-    pub(super) fn fire(&self, now: Tick, steps: &mut usize) -> ControlFlow<()> {
-        let mut expired = Vec::with_capacity(HOLD);
+    /// Starts tasks whose deadline is at `now` or earlier, and cascades, within the `budget`. Returns `Break` if some work
+    /// is left. `expired` is an empty buffer.
+    pub(super) fn fire(
+        &self,
+        now: Tick,
+        budget: &mut Budget,
+        expired: &mut Vec<Arc<dyn Task>>,
+    ) -> ControlFlow<()> {
+        expired.reserve(HOLD);
         loop {
-            let mut hold = HOLD.min(*steps);
-            *steps -= hold;
+            let given = HOLD.min(budget.steps);
             let mut state = lock(&self.state);
             let wheel = &mut state.wheel;
-            let mut advance = wheel.advance(now, Order::DueFirst, &mut hold, |entry| {
-                expired.push(entry.value);
-                ControlFlow::Continue(())
-            });
-            if advance.is_continue() {
-                advance = wheel.cascade_backlog(&mut hold);
+            let reserved = match wheel.has_cascades() {
+                true => given / BACKLOG_SHARE,
+                false => 0,
+            };
+            let mut steps = given - reserved;
+            if budget.starts > 0 {
+                // The next hold does what is left.
+                let _ = wheel.advance(now, Order::DueFirst, &mut steps, |entry| {
+                    expired.push(entry.value);
+                    budget.starts -= 1;
+                    match budget.starts {
+                        0 => ControlFlow::Break(()),
+                        _ => ControlFlow::Continue(()),
+                    }
+                });
             }
+            steps += reserved;
+            let _ = wheel.cascade_backlog(&mut steps);
+            // A hold that finds nothing to do costs a step too.
+            budget.steps = budget.steps.saturating_sub((given - steps).max(1));
+            let has_more = wheel.next_expiration().is_some_and(|next| next <= now);
+            let may_go_on = budget.steps > 0 && (budget.starts > 0 || wheel.has_cascades());
             self.unlock(state);
-            *steps += hold;
             self.common.subtract(expired.len());
             expired
                 .drain(..)
                 .for_each(|task| unwind::contain(|| task.start()));
-            if advance.is_continue() || *steps == 0 {
-                return advance;
+            match has_more {
+                false => return ControlFlow::Continue(()),
+                true if !may_go_on => return ControlFlow::Break(()),
+                true => {}
             }
         }
     }
@@ -309,5 +355,86 @@ impl Shard {
 impl Drop for Shard {
     fn drop(&mut self) {
         self.common.wake_for(0);
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
+mod tests {
+    use std::{
+        any::Any,
+        sync::atomic::AtomicBool,
+        task::{Poll, Waker},
+    };
+
+    use tokio_wheel::Duration;
+
+    use super::{
+        super::{entry::Status, unstarted::Unstarted},
+        *,
+    };
+
+    const STEPS: usize = 64;
+
+    /// A task that only knows whether it was started.
+    #[derive(Default)]
+    struct Noted(AtomicBool);
+
+    impl Task for Noted {
+        fn start(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+
+        fn leave(&self) -> Option<Unstarted> {
+            None
+        }
+
+        fn abandon(&self) {}
+
+        fn cancel(&self) -> bool {
+            unreachable!()
+        }
+
+        fn status(&self) -> Status {
+            unreachable!()
+        }
+
+        fn is_finished(&self) -> bool {
+            unreachable!()
+        }
+
+        fn poll_result(&self, _: &Waker, _: &mut dyn Any) -> Poll<()> {
+            unreachable!()
+        }
+
+        fn detach(&self) {}
+    }
+
+    /// The crowd uses up all steps of each poll. Meanwhile, the slot of the far task must cascade.
+    #[test]
+    fn a_crowd_does_not_stop_the_cascades() {
+        let common = Common::new(Clock::new(Duration::from_secs(3_600)), None);
+        let clock = common.clock;
+        let shard = Shard::new(common);
+        let start = clock.saturating_instant(0);
+        let insert = |tick, task| {
+            let deadline = clock.saturating_instant(tick);
+            let inserted = shard.insert(start, deadline, false, task);
+            assert!(inserted.is_ok_and(|inserted| inserted.early.is_none()));
+        };
+        let far = Arc::new(Noted::default());
+        insert(5_000, far.clone());
+        (0..2 * STEPS).for_each(|_| insert(10, Arc::new(Noted::default())));
+        for now in 6_000..6_100 {
+            (0..2 * STEPS).for_each(|_| insert(now, Arc::new(Noted::default())));
+            let mut budget = Budget {
+                steps: STEPS,
+                starts: STEPS,
+            };
+            let _ = shard.fire(now, &mut budget, &mut Vec::new());
+            if far.0.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+        panic!("the far task has not started");
     }
 }

@@ -3,6 +3,8 @@
 //! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, repeats
 //! its count, or tolerates a few KiB.
 
+#[cfg(all(feature = "schedule", target_os = "linux"))]
+mod ended_runtime;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod few_descriptors;
 #[cfg(feature = "http")]

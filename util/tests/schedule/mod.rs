@@ -32,6 +32,7 @@ mod accounting;
 mod awaiting;
 mod cancel;
 mod cancel_handle;
+mod crowds;
 mod errors;
 mod hostile_tasks;
 mod limit;

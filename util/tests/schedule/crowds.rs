@@ -1,0 +1,33 @@
+//! Crowds of tasks with one deadline.
+
+use super::*;
+
+/// Returns the largest depth of the shared queue while a crowd runs that is due at once.
+fn depth_beside(crowd: usize, workers: usize) -> usize {
+    let runtime = multi_thread(workers);
+    let (runs, most) = (Count::default(), Arc::new(AtomicUsize::new(0)));
+    let scheduler = runtime.block_on(async { Scheduler::new() });
+    let due = Instant::now() + ms(50);
+    for _ in 0..crowd {
+        let (runs, most) = (runs.clone(), most.clone());
+        let run = async move {
+            runs.add();
+            let depth = Handle::current().metrics().global_queue_depth();
+            most.fetch_max(depth, Ordering::Relaxed);
+        };
+        drop(scheduler.schedule_at(due, run).unwrap());
+    }
+    wait_until(|| runs.get() == crowd);
+    most.load(Ordering::Relaxed)
+}
+
+/// A crowd does not bury the tasks that sockets wake, because it leaves room in the queue that all workers share.
+#[test]
+fn a_crowd_leaves_room_in_the_shared_queue() {
+    does_not_hang(|| {
+        for workers in [1, 2] {
+            let depth = depth_beside(20_000, workers);
+            assert!(depth < 1_000, "{depth} tasks, {workers} workers");
+        }
+    });
+}
