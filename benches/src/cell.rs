@@ -20,8 +20,7 @@ const WARM_UP: u64 = 16;
 /// The limit of pending entries in workloads with such a limit, which no workload reaches.
 const LIMIT: usize = 1_000_000;
 
-/// A way to run a workload: a name, the number of threads, the number of workers, and whether the
-/// lab is armed.
+/// A way to run a workload: a name, the number of threads, the number of workers, and whether the lab is armed.
 type Variant = (String, usize, usize, bool);
 
 /// Returns the ways to run a workload without a pending sleep. In `solo` and `x2`, all workers

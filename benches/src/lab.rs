@@ -1,5 +1,4 @@
-//! Provides the runtimes for workloads. A runtime has two workers, and can have very many pending
-//! sleeps.
+//! Provides the runtimes for workloads. A runtime has two workers, and can have very many pending sleeps.
 
 use std::{
     future::Future,
@@ -57,9 +56,8 @@ impl Lab {
         self.crowd.extend(more.into_iter().flatten());
     }
 
-    /// Registers a sleep that expires before the measured sleeps, as on a busy server, so that a timer
-    /// need not set an alarm for these. Returns when all workers have parked, because a worker sets
-    /// the alarm when it parks.
+    /// Registers a sleep that expires before the measured sleeps, as on a busy server, so that a timer need not set
+    /// an alarm for these. Returns when all workers have parked, because a worker sets the alarm when it parks.
     pub fn arm<P: Peer>(&self) {
         spawn_polled(&self.runtime, 1, |_| P::sleep(SOON));
         let metrics = self.runtime.metrics();
@@ -71,9 +69,8 @@ impl Lab {
         }
     }
 
-    /// Returns the mean time of `threads` tasks, each on a worker of its own. Each task measures
-    /// its own time. If there are more tasks than cores, the result is scaled down to the time that
-    /// a core needs per task.
+    /// Returns the mean time of `threads` tasks, each on a worker of its own. Each task measures its own time. If
+    /// there are more tasks than cores, the result is scaled down to the time that a core needs per task.
     pub fn time_per_thread<Fut>(&self, threads: usize, work: impl Fn() -> Fut) -> Duration
     where
         Fut: Future<Output = Duration> + Send + 'static,
@@ -92,9 +89,8 @@ impl Lab {
     }
 }
 
-/// Creates a multi-thread runtime like a server's, with each worker on a core of its own. Otherwise
-/// the kernel may place a woken worker behind the worker that woke it, for 4 ms.
-/// With 0 workers, creates a current-thread runtime.
+/// Creates a multi-thread runtime like a server's, with each worker on a core of its own. Otherwise the kernel may
+/// place a woken worker behind the worker that woke it, for 4 ms. With 0 workers, creates a current-thread runtime.
 pub fn runtime(workers: usize) -> Runtime {
     runtime_for::<Bare>(workers)
 }

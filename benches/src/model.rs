@@ -165,8 +165,7 @@ impl Processor {
     }
 
     /// Two Intel Xeon Platinum 8375C with 32 cores each. The times are from
-    /// <https://github.com/nviennot/core-to-core-latency>. More workers than 64 are as far away as
-    /// the second socket.
+    /// <https://github.com/nviennot/core-to-core-latency>. More workers than 64 are as far away as the second socket.
     pub fn xeon() -> Self {
         Self::new("2 x Intel Xeon, 32 cores each", &[(31, 51.0), (96, 108.0)])
     }

@@ -84,8 +84,7 @@ peers! {
         tokio_hrtime::sleep;
     /// tokio's alternative timer, on a runtime of its own kind.
     TokioAlt, "tokio_alt", tokio::time::error::Elapsed, tokio::time::timeout, tokio::time::sleep;
-    /// The fast half of `pingora-timeout`: 10 ms slots, one tree per thread, and entries that stay
-    /// until they expire.
+    /// The fast half of `pingora-timeout`: 10 ms slots, one tree per thread, and entries that stay until they expire.
     Pingora, "pingora", pingora_timeout::Elapsed, pingora_timeout::fast_timeout::fast_timeout,
         pingora_timeout::fast_timeout::fast_sleep;
     /// `futures-timer`: a heap on a thread of its own. It has no timeout, so this peer composes one.

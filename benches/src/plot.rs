@@ -1,5 +1,4 @@
-//! Draws plots for light and dark pages. A plot has no background, and its colors differ from both
-//! white and black.
+//! Draws plots for light and dark pages. A plot has no background, and its colors differ from both white and black.
 
 use std::{fs, path::Path};
 

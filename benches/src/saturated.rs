@@ -33,9 +33,8 @@ const PROBE: Duration = Duration::from_millis(10);
 /// How long a sample lasts by default. Many of the idle timers cascade within that time.
 pub const LASTING: Duration = Duration::from_millis(9_300);
 
-/// How often a wheel with 64 slots per level moves the entries of a whole slot to lower levels:
-/// every 4.1 s of a runtime's age. This crate and `tokio::time` have such wheels, as 1/64 ms times
-/// 64³ equals 1 ms times 64².
+/// How often a wheel with 64 slots per level moves the entries of a whole slot to lower levels: every 4.1 s of a
+/// runtime's age. This crate and `tokio::time` have such wheels, as 1/64 ms times 64³ equals 1 ms times 64².
 const CASCADE: Duration = Duration::from_millis(4_096);
 
 /// The time from the beginning of such a cascade, which moves an eighth of the idle timers, to the
@@ -94,9 +93,8 @@ pub struct Load {
     pub lasting: Duration,
 }
 
-/// Takes a sample. The process must not have done anything else before. Returns how late the probe
-/// or the sleeping tasks woke. A sleep that has expired and is pending at the end counts with the
-/// lateness that it has reached.
+/// Takes a sample. The process must not have done anything else before. Returns how late the probe or the sleeping
+/// tasks woke. A sleep that has expired and is pending at the end counts with the lateness that it has reached.
 pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
     let ((late, last), probe) = with_peer!(peer, P => match load.scene {
         Scene::Sleeps => (sleepers::<P>(load, (1, PROBE)), None),
@@ -160,8 +158,7 @@ fn crowd<P: Peer>(load: Load) -> ((Late, Late), Option<Late>) {
     (late, Some(evaluate(&probe, Instant::now()).0))
 }
 
-/// What a sleeping task has done. The main thread reads it at the end, because a task that starves
-/// never reports.
+/// What a sleeping task has done. The main thread reads it at the end, because a task that starves never reports.
 #[derive(Default)]
 struct Sleeps {
     deadline: Option<Instant>,

@@ -15,9 +15,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Computes the median and the interval of the sign test, from the `k`th lowest to the `k`th
-    /// highest value. `k` is the highest number for which fewer than `k` values are below the true
-    /// median in at most one of forty cases.
+    /// Computes the median and the interval of the sign test, from the `k`th lowest to the `k`th highest value. `k`
+    /// is the highest number for which fewer than `k` values are below the true median in at most one of forty cases.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<_> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

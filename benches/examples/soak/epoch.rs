@@ -1,8 +1,7 @@
 //! An epoch is some seconds of load, after which everything must be as before.
 //!
-//! The steady runtime lives through all epochs, with far sleeps pending. The timers that an epoch
-//! adds to it end with the epoch, and so do other runtimes and plain threads. Then only the far
-//! sleeps may be left.
+//! The steady runtime lives through all epochs, with far sleeps pending. The timers that an epoch adds to it end with
+//! the epoch, and so do other runtimes and plain threads. Then only the far sleeps may be left.
 
 use std::{
     array,

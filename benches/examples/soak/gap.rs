@@ -1,9 +1,8 @@
 //! Runs a storm of timers beside a task that is always ready, on a runtime with one worker.
 //!
-//! A turn of the driver that does not end, or a lock that is held for too long, keeps the task
-//! waiting. The wait is counted in CPU time of the worker, because the soak keeps all cores busy.
-//! This time includes interrupts, and on a virtual machine what the host took. So it is a fault only
-//! if half of the storms exceed the bound.
+//! A turn of the driver that does not end, or a lock that is held for too long, keeps the task waiting. The wait is
+//! counted in CPU time of the worker, because the soak keeps all cores busy. This time includes interrupts, and on a
+//! virtual machine what the host took. So it is a fault only if half of the storms exceed the bound.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -151,8 +151,7 @@ impl Target {
         }
     }
 
-    /// Runs `load` until it ends or its timers are orphaned. In the second case the target must
-    /// have ended.
+    /// Runs `load` until it ends or its timers are orphaned. In the second case the target must have ended.
     pub async fn outlive(&self, load: impl Future<Output = ()>) {
         if let Err(payload) = AssertUnwindSafe(load).catch_unwind().await {
             // Any other panic was noted where it happened.

@@ -96,8 +96,7 @@ fn compatible() -> Vec<PeerKind> {
     peers
 }
 
-/// Returns a job for each peer. A current-thread runtime has no alternative timer: tokio silently
-/// uses the other one.
+/// Returns a job for each peer. A current-thread runtime has no alternative timer: tokio silently uses the other one.
 fn each(peers: &[PeerKind], task: &Task) -> Turn {
     let has_alternative = !matches!(task, Task::Saturated(load) if load.workers == 0);
     (peers.iter())
@@ -233,8 +232,7 @@ pub(crate) struct Saturated {
     /// What runs beside the load, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "sleeps")]
     scene: Vec<Scene>,
-    /// Takes samples of two seconds. Other samples last 9.3 s, or 5 s for `sustained`. `crowd` ends
-    /// by itself.
+    /// Takes samples of two seconds. Other samples last 9.3 s, or 5 s for `sustained`. `crowd` ends by itself.
     #[arg(long)]
     quick: bool,
     /// The numbers of worker threads, separated by commas. 0 is a current-thread runtime.

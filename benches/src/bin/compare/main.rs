@@ -68,8 +68,7 @@ enum Command {
     Scheduled,
     /// Measures how late timers fire on a runtime whose workers always have another task to run.
     Saturated(jobs::Saturated),
-    /// Measures the CPU time of a driver's wake-up that fires one timer, for several numbers of
-    /// shards.
+    /// Measures the CPU time of a driver's wake-up that fires one timer, for several numbers of shards.
     Wakeup,
     /// Measures churn and reset on 1, 2, 4 and so on up to all cores, in less than five minutes, and
     /// prints them beside the model of docs/scaling.md.

@@ -1,5 +1,4 @@
-//! Holds the measured figures, and prints every row of them. A row is one figure of every timer
-//! that has it.
+//! Holds the measured figures, and prints every row of them. A row is one figure of every timer that has it.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -256,8 +256,7 @@ pub(crate) fn be_silent(server: SocketAddr, connections: u64) -> anyhow::Result<
 /// The CPU time that a server has used so far, and the bytes of its memory that are in RAM.
 type Usage = (Duration, u64);
 
-/// Serves with hyper and keep-alive until the parent ends. For each line, answers what the server
-/// has used so far.
+/// Serves with hyper and keep-alive until the parent ends. For each line, answers what the server has used so far.
 pub(crate) fn serve<L: Limits>(runtime: &Runtime) -> anyhow::Result<()> {
     let mut builder = http1::Builder::new();
     // [`Idle`] writes no vectors of buffers, so no timer does.

@@ -1,9 +1,8 @@
 //! The clients of a server, all in one thread.
 //!
-//! In an open loop, they send on a fixed schedule, and the time of an answer counts from the
-//! scheduled time of its request. So a server that stalls for 100 ms at 10,000 requests a second
-//! makes a thousand requests late, and not only one. In a closed loop, each connection sends its
-//! next request when it has received an answer.
+//! In an open loop, they send on a fixed schedule, and the time of an answer counts from the scheduled time of its
+//! request. So a server that stalls for 100 ms at 10,000 requests a second makes a thousand requests late, and not
+//! only one. In a closed loop, each connection sends its next request when it has received an answer.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},

@@ -1,11 +1,10 @@
 //! `storm` measures a server on which thousands of limits expire together while 500 connections
 //! stay active. It shows how the storm delays these 500.
 //!
-//! The server has two workers of tokio, and echoes frames. Each connection has one limit, which each
-//! message resets. When the limit expires, the server closes the socket. The active clients begin a
-//! second before the storm, and send 10,000 frames a second in all, on a fixed schedule. The silent
-//! connections belong to no epoll instance, so the process of the clients takes no CPU time when
-//! the server closes them.
+//! The server has two workers of tokio, and echoes frames. Each connection has one limit, which each message resets.
+//! When the limit expires, the server closes the socket. The active clients begin a second before the storm, and send
+//! 10,000 frames a second in all, on a fixed schedule. The silent connections belong to no epoll instance, so the
+//! process of the clients takes no CPU time when the server closes them.
 //!
 //! The window has the same length for all timers, so a long storm does not dilute a short one. The
 //! clients share the cores with the server, so a round trip includes a wait for a core.
