@@ -32,7 +32,7 @@ const ROUNDS: usize = 31;
 
 #[derive(clap::Parser)]
 enum Experiment {
-    /// Churn on threads that share a shard, a limit or a runtime's handle.
+    /// Churn on threads that share a shard or a runtime's handle.
     Shared,
     /// Sleeps that are registered on one worker, then polled and dropped on this worker or another.
     Moved,
@@ -80,16 +80,11 @@ fn main() -> anyhow::Result<()> {
 
 fn shared() {
     const ITERS: u64 = 200_000;
-    type Build = fn() -> Builder;
-    let builders: [(&str, Build); 2] = [
-        ("a shard each", || Timer::builder().shards(WORKERS)),
-        ("one shard", || Timer::builder().shards(1)),
-    ];
-    for (name, builder) in builders {
+    for (name, shards) in [("a shard each", WORKERS), ("one shard", 1)] {
         for threads in [1, WORKERS] {
             print(&format!("{name}, x{threads}"), || {
                 let runtime = runtime(WORKERS);
-                let timer = build(&runtime, builder());
+                let timer = build(&runtime, Timer::builder().shards(shards));
                 let times = on_workers(&runtime, threads, |_| {
                     let timer = timer.clone();
                     async move { time(ITERS, || poll_and_drop(timer.sleep(LIMIT))) }

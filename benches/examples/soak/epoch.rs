@@ -209,8 +209,7 @@ fn far(n: usize) -> Duration {
     Duration::from_secs(100_000 + 7 * n as u64)
 }
 
-/// Schedules tasks until the scheduler refuses one. The limit is wrong if the scheduler still counts a
-/// task that has left.
+/// Schedules tasks until the scheduler refuses one. A limit is wrong if a task that has left still counts.
 fn try_limit(scheduler: &Scheduler) {
     let tasks: [_; MAX_PENDING + 1] =
         array::from_fn(|_| scheduler.schedule(Duration::from_secs(60), async {}).ok());

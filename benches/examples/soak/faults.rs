@@ -51,8 +51,7 @@ pub fn is_orphaned(payload: &dyn Any) -> bool {
     message.is_some_and(|message| message.starts_with(ORPHANED))
 }
 
-/// Records every panic as a broken invariant, except panics with [`Deliberate`] and of orphaned
-/// futures. Code that catches such a panic checks whether it was right.
+/// Records every panic as a broken invariant, except panics with [`Deliberate`] and of orphaned futures.
 pub fn watch_panics() {
     panic::set_hook(Box::new(|info| {
         let payload = info.payload();

@@ -14,13 +14,11 @@ use crate::{faults, target::Epoch};
 
 const SIZE: usize = 50_000;
 
-/// The time from the start of the storm until all its sleeps expire. All sleeps cascade before they
-/// expire. They are registered by then, unless the machine is very busy.
+/// The time until all sleeps expire. They are registered by then, unless the machine is very busy, and cascade first.
 const AHEAD: Duration = Duration::from_millis(500);
 
-/// The bound of the longest wait. A turn of the driver ends after about a millisecond. Then the
-/// tasks that it has woken run once, before the waiting task does. With `tokio::time`, the wait
-/// grows with the size of the storm: 200,000 sleeps took up to 92 ms.
+/// The bound of the longest wait. A turn of the driver ends after about a millisecond, and the tasks that it has woken run
+/// before the waiting task does. With `tokio::time`, 200,000 sleeps took up to 92 ms.
 const BOUND: Duration = Duration::from_millis(5);
 
 const ENOUGH: u64 = 5;

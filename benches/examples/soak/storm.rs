@@ -23,8 +23,7 @@ const AHEAD: Duration = Duration::from_secs(2);
 
 pub static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// Begins a storm: many tasks with a timer each, or crowds of timers that expire or that tasks drop.
-/// On a saturated runtime, the storm is small, because it must end before its timers count as lost.
+/// Begins a storm, which is small on a saturated runtime, because it must end before its timers count as lost.
 pub fn storm(runtime: &Handle, target: &Arc<Target>, is_saturated: bool, rng: &mut Rng) {
     let size = if is_saturated { SIZE / 20 } else { SIZE };
     let deadline = Instant::now() + AHEAD;
