@@ -69,7 +69,7 @@ impl Cargo {
         let mut locate = cargo.command();
         locate.args(["locate-project", "--workspace", "--message-format", "plain"]);
         let located = output(locate.args(manifest));
-        let none = "found no program here, and `--program FOLDER` names another folder";
+        let none = "cargo cannot read a program here: see above. `--program FOLDER` names another folder";
         cargo.manifest = located.context(none)?.trim_end().into();
         Ok(cargo)
     }
