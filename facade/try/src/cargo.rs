@@ -69,7 +69,8 @@ impl Cargo {
         let mut locate = cargo.command();
         locate.args(["locate-project", "--workspace", "--message-format", "plain"]);
         let located = output(locate.args(manifest));
-        let none = "cargo cannot read a program here: see above. `--program FOLDER` names another folder";
+        let none =
+            "cargo cannot read a program here: see above. `--program FOLDER` names another folder";
         cargo.manifest = located.context(none)?.trim_end().into();
         Ok(cargo)
     }

@@ -103,7 +103,8 @@ use work::{Once, Pace, Periodic, Work};
 /// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles of the same
 /// scheduler. After the last handle is dropped, the waiting tasks still run at their deadlines.
 ///
-/// When the runtime shuts down, the scheduler shuts down too, and drops the waiting tasks.
+/// When the runtime shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler costs one tokio task
+/// and one pending sleep, however many tasks wait.
 ///
 /// # Examples
 ///
