@@ -45,7 +45,8 @@ use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 
 use crate::driver::{
     room::Allowance,
-    shard::{Budget, Counts, EntryState, Refused, Shard, Time, Wakers},
+    shard::{Counts, EntryState, Refused, Shard},
+    visit::{Budget, Time, Wakers},
 };
 
 /// A waker that counts its wakes.

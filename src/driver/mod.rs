@@ -51,6 +51,7 @@
 //! | [`clock`] | the conversion between instants and ticks |
 //! | [`task`] | the two halves: when each of them runs |
 //! | [`turn`] | the work of one turn |
+//! | [`visit`] | what a turn does under one hold of a shard's lock |
 //! | [`room`] | how many tasks a turn may wake |
 //! | [`shared`] | the state that registrations and both halves share, and how a registration makes the driver wake earlier |
 //! | [`parking`] | the place where the turn and the alarm wait |
@@ -76,3 +77,4 @@ pub(crate) mod shard;
 pub(crate) mod shared;
 pub(crate) mod task;
 pub(crate) mod turn;
+pub(crate) mod visit;

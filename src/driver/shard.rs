@@ -17,9 +17,9 @@
 //!
 //! Models: `loom_tests`. Test with hostile wakers: `tests/promises/p07_no_user_code_under_a_lock.rs`.
 
-use std::{ops::ControlFlow, sync::Arc, task::Waker};
+use std::{sync::Arc, task::Waker};
 
-use bounded_wheel::{Key, NEVER, Order, Removed, Tick};
+use bounded_wheel::{Key, NEVER, Tick};
 
 use crate::{
     driver::{
@@ -27,7 +27,6 @@ use crate::{
         lateness::Lateness,
         left::{Leavers, Left},
         locked::{self, Held, LockedWheel},
-        room::Allowance,
     },
     ground::{
         sync::{const_fn, constant},
@@ -38,7 +37,7 @@ use crate::{
 /// A locked wheel of wakers, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    wheel: LockedWheel<Waker, Attached>,
+    pub(super) wheel: LockedWheel<Waker, Attached>,
 }
 
 /// The reason why a shard refused a registration.
@@ -62,37 +61,11 @@ pub(crate) enum EntryState {
     Closed,
 }
 
-type State = locked::State<Waker, Attached>;
+pub(super) type State = locked::State<Waker, Attached>;
 
 impl State {
-    /// Advances the wheel to the time, and takes the wakers of the entries that fire.
-    fn fire(
-        &mut self,
-        time: &Time,
-        steps: &mut usize,
-        wakes: &mut Allowance,
-        expired: &mut Vec<Waker>,
-    ) {
-        let lateness = self.attached.lateness();
-        let fire = |entry: Removed<Waker>| {
-            lateness.count(time.now.saturating_sub(entry.deadline));
-            let is_late = entry.deadline <= time.late;
-            let last = expired.last();
-            if !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                wakes.count(is_late);
-            }
-            expired.push(entry.value);
-            match wakes.is_left(is_late) {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        };
-        // The next visit does what is left.
-        let _ = self.wheel.advance(time.now, time.order, steps, fire);
-    }
-
     /// Removes the entries with a deadline up to `until` that dropped futures have left. Takes their wakers.
-    fn drop_left(&mut self, until: Tick, unused: &mut Vec<Waker>) {
+    pub(super) fn drop_left(&mut self, until: Tick, unused: &mut Vec<Waker>) {
         let Attached {
             leavers, cancelled, ..
         } = &mut self.attached;
@@ -110,7 +83,7 @@ impl State {
 }
 
 /// The state that the lock of a shard protects beside the wheel. The counters never decrease.
-struct Attached {
+pub(super) struct Attached {
     cancelled: u64,
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
     /// and the wheel. It is `None` only in [`Shard::new`], because a constant has no box.
@@ -120,7 +93,7 @@ struct Attached {
 
 impl Attached {
     #[inline]
-    fn lateness(&mut self) -> &mut Lateness {
+    pub(super) fn lateness(&mut self) -> &mut Lateness {
         self.lateness.as_mut().expect("`Shard::new` allocates it")
     }
 
@@ -135,42 +108,6 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
     pub(crate) lateness: Lateness,
 }
-
-/// The time of a visit, in ticks.
-pub(crate) struct Time {
-    /// The tick that the clock has reached.
-    pub(crate) now: Tick,
-    /// An entry with this deadline or an earlier deadline is late.
-    pub(crate) late: Tick,
-    pub(crate) order: Order,
-}
-
-/// The work that the driver may still do in this turn: see [`turn`](crate::driver::turn).
-pub(crate) struct Budget {
-    pub(crate) steps: usize,
-    /// The tasks that the driver may still wake. Consecutive wakers of one task count as one.
-    pub(crate) wakes: Allowance,
-}
-
-/// The wakers that a visit takes out of the wheel. The driver empties both buffers after each visit.
-pub(crate) struct Wakers {
-    /// The wakers of entries that have fired.
-    pub(crate) expired: Vec<Waker>,
-    /// The wakers of entries that dropped futures have [left](Left).
-    pub(crate) unused: Vec<Waker>,
-}
-
-/// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
-pub(crate) struct Visited {
-    /// Whether the wheel has entries that must cascade.
-    pub(crate) has_cascades: bool,
-    /// Whether the wheel has unused memory, which the driver must free.
-    pub(crate) has_unused: bool,
-}
-
-/// While coarse slots of a wheel wait for their cascade, one step out of this many steps of a visit belongs to
-/// them. Otherwise a crowd of late entries could stop the cascades, and with them all entries of these slots.
-const BACKLOG_SHARE: usize = 4;
 
 impl Shard {
     // The `Arc` is made from a box, because `Arc::new` would have the shard on its stack.
@@ -383,45 +320,6 @@ impl Shard {
         match state.wheel.get(key) {
             Some(_) => EntryState::Pending,
             None => state.without_entry(),
-        }
-    }
-
-    /// Fires entries that have expired, and cascades. Takes their wakers out of the wheel.
-    ///
-    /// Does at most `hold` steps, and subtracts these steps from `budget`. A step is a few memory accesses. If the budget
-    /// has no wakes left, the visit fires no entry, or only entries that are late.
-    ///
-    /// The caller wakes the expired wakers, and drops the unused wakers. Then, if `has_unused` of the result is true, the
-    /// caller [frees](Self::free_unused) the unused memory.
-    pub(crate) fn visit(
-        &self,
-        time: &Time,
-        hold: usize,
-        budget: &mut Budget,
-        wakers: &mut Wakers,
-    ) -> Visited {
-        let given = hold.min(budget.steps);
-        let mut held = self.wheel.lock();
-        held.drop_left(time.now, &mut wakers.unused);
-        let reserved = match held.wheel.has_cascades() {
-            true => given / BACKLOG_SHARE,
-            false => 0,
-        };
-        let mut steps = given - reserved;
-        if budget.wakes.is_left(self.published() <= time.late) {
-            held.fire(time, &mut steps, &mut budget.wakes, &mut wakers.expired);
-        }
-        steps += reserved;
-        // The next visit does what is left.
-        let _ = held.wheel.cascade_backlog(&mut steps);
-        budget.steps -= given - steps;
-        if wakers.expired.is_empty() {
-            held.drop_left(NEVER, &mut wakers.unused);
-        }
-        held.raise();
-        Visited {
-            has_cascades: held.wheel.has_cascades(),
-            has_unused: held.wheel.has_unused(),
         }
     }
 

@@ -25,7 +25,8 @@ use crate::{
         clock::Clock,
         left::Leavers,
         room::{LATE, Room},
-        shard::{Budget, Shard, Time, Wakers},
+        shard::Shard,
+        visit::{Budget, Time, Wakers},
     },
     ground::{trace, unwind, waker},
 };

@@ -1,0 +1,115 @@
+//! One visit of the driver to a [shard](super::shard): what it does under one hold of the lock.
+
+use std::{ops::ControlFlow, task::Waker};
+
+use bounded_wheel::{NEVER, Order, Removed, Tick};
+
+use crate::driver::{
+    room::Allowance,
+    shard::{Shard, State},
+};
+
+/// The time of a visit, in ticks.
+pub(crate) struct Time {
+    /// The tick that the clock has reached.
+    pub(crate) now: Tick,
+    /// An entry with this deadline or an earlier deadline is late.
+    pub(crate) late: Tick,
+    pub(crate) order: Order,
+}
+
+/// The work that the driver may still do in this turn: see [`turn`](crate::driver::turn).
+pub(crate) struct Budget {
+    pub(crate) steps: usize,
+    /// The tasks that the driver may still wake. Consecutive wakers of one task count as one.
+    pub(crate) wakes: Allowance,
+}
+
+/// The wakers that a visit takes out of the wheel. The driver empties both buffers after each visit.
+pub(crate) struct Wakers {
+    /// The wakers of entries that have fired.
+    pub(crate) expired: Vec<Waker>,
+    /// The wakers of entries that dropped futures have [left](Left).
+    pub(crate) unused: Vec<Waker>,
+}
+
+/// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
+pub(crate) struct Visited {
+    /// Whether the wheel has entries that must cascade.
+    pub(crate) has_cascades: bool,
+    /// Whether the wheel has unused memory, which the driver must free.
+    pub(crate) has_unused: bool,
+}
+
+/// While coarse slots of a wheel wait for their cascade, one step out of this many steps of a visit belongs to
+/// them. Otherwise a crowd of late entries could stop the cascades, and with them all entries of these slots.
+const BACKLOG_SHARE: usize = 4;
+
+impl Shard {
+    /// Fires entries that have expired, and cascades. Takes their wakers out of the wheel.
+    ///
+    /// Does at most `hold` steps, and subtracts these steps from `budget`. A step is a few memory accesses. If the budget
+    /// has no wakes left, the visit fires no entry, or only entries that are late.
+    ///
+    /// The caller wakes the expired wakers, and drops the unused wakers. Then, if `has_unused` of the result is true, the
+    /// caller [frees](Self::free_unused) the unused memory.
+    pub(crate) fn visit(
+        &self,
+        time: &Time,
+        hold: usize,
+        budget: &mut Budget,
+        wakers: &mut Wakers,
+    ) -> Visited {
+        let given = hold.min(budget.steps);
+        let mut held = self.wheel.lock();
+        held.drop_left(time.now, &mut wakers.unused);
+        let reserved = match held.wheel.has_cascades() {
+            true => given / BACKLOG_SHARE,
+            false => 0,
+        };
+        let mut steps = given - reserved;
+        if budget.wakes.is_left(self.published() <= time.late) {
+            held.fire(time, &mut steps, &mut budget.wakes, &mut wakers.expired);
+        }
+        steps += reserved;
+        // The next visit does what is left.
+        let _ = held.wheel.cascade_backlog(&mut steps);
+        budget.steps -= given - steps;
+        if wakers.expired.is_empty() {
+            held.drop_left(NEVER, &mut wakers.unused);
+        }
+        held.raise();
+        Visited {
+            has_cascades: held.wheel.has_cascades(),
+            has_unused: held.wheel.has_unused(),
+        }
+    }
+}
+
+impl State {
+    /// Advances the wheel to the time, and takes the wakers of the entries that fire.
+    fn fire(
+        &mut self,
+        time: &Time,
+        steps: &mut usize,
+        wakes: &mut Allowance,
+        expired: &mut Vec<Waker>,
+    ) {
+        let lateness = self.attached.lateness();
+        let fire = |entry: Removed<Waker>| {
+            lateness.count(time.now.saturating_sub(entry.deadline));
+            let is_late = entry.deadline <= time.late;
+            let last = expired.last();
+            if !last.is_some_and(|last| last.will_wake(&entry.value)) {
+                wakes.count(is_late);
+            }
+            expired.push(entry.value);
+            match wakes.is_left(is_late) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
+        // The next visit does what is left.
+        let _ = self.wheel.advance(time.now, time.order, steps, fire);
+    }
+}
