@@ -231,6 +231,7 @@ impl Shard {
     }
 
     /// Locks the wheel, which then has memory for one more task. Returns `None` if the shard is closed.
+    #[inline]
     fn lock_with_room(&self) -> Option<MutexGuard<'_, State>> {
         loop {
             let mut state = lock(&self.state);
@@ -270,12 +271,22 @@ impl Shard {
     }
 
     /// Releases the lock, and then frees memory that the tasks no longer need.
+    #[inline]
     fn unlock(&self, state: MutexGuard<'_, State>) {
-        let mut has_unused = state.wheel.has_unused();
+        let has_unused = state.wheel.has_unused();
         drop(state);
-        while has_unused {
+        if has_unused {
+            self.free_unused();
+        }
+    }
+
+    #[cold]
+    fn free_unused(&self) {
+        loop {
             let unused = lock(&self.state).wheel.take_unused();
-            has_unused = unused.is_some();
+            if unused.is_none() {
+                return;
+            }
         }
     }
 
