@@ -12,10 +12,7 @@
 //!
 //! # A crowd of tasks
 //!
-//! The tasks that a poll starts go into the queue of the worker, and from there into the queue that all workers share if
-//! they are many. Tasks that sockets wake must not wait behind a crowd there. So a poll starts at most [`FEW`] tasks, which
-//! fit into the worker's queue, and none while the shared queue is full. If others keep that queue full for as long as
-//! [`PATIENCE`], the number that a poll may start doubles, so that no task starves. Tests: `schedule::crowds`.
+//! [`room`](super::room) decides how many tasks a poll may start.
 
 use std::{
     future::Future,
@@ -26,26 +23,18 @@ use std::{
 };
 
 use bounded_wheel::{NEVER, Tick};
-use tokio::{runtime::Handle, time::Instant};
-use tokio_wheel::{Duration, Timer};
+use tokio::runtime::Handle;
+use tokio_wheel::Timer;
 
 use super::{
     entry::Task,
+    room::Room,
     shard::{Budget, Common, Shard},
 };
 use crate::ground::{give_way::Yields, tick_sleep::TickSleep, unwind};
 
 /// The largest number of steps in one poll, in which the driver starts tasks and cascades.
 const STEPS: usize = 1_024;
-
-/// The number of tasks that a poll starts, half of the queue of a worker.
-const FEW: usize = 128;
-
-/// The shared queue is full if it has this many tasks, which is the length of a worker's queue.
-const FULL: usize = 256;
-
-/// After this time, a queue that stays full is kept full by others.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The number of ticks after which a driver without a task wakes up. The sleep also tells the driver of the end of its
 /// timer.
@@ -55,15 +44,12 @@ pub(super) struct Driver {
     shards: Box<[Weak<Shard>]>,
     common: Arc<Common>,
     timer: Timer,
-    runtime: Handle,
     sleep: TickSleep,
     /// The shard at which the next poll begins, so that each shard has its turn.
     first: usize,
     /// A buffer for the tasks of one hold of a lock.
     expired: Vec<Arc<dyn Task>>,
-    /// The time at which a poll found the shared queue full, if all polls since then did, and the number of tasks that a
-    /// poll may start then.
-    full: Option<(Instant, usize)>,
+    room: Room,
     yields: Yields,
 }
 
@@ -79,32 +65,16 @@ impl Driver {
             shards: shards.iter().map(Arc::downgrade).collect(),
             common,
             timer,
-            runtime: Handle::current(),
             sleep,
             first: 0,
             expired: Vec::new(),
-            full: None,
+            room: Room::new(&Handle::current()),
             yields: Yields::default(),
         }
     }
 
     fn shards(&self) -> impl Iterator<Item = Arc<Shard>> {
         self.shards.iter().filter_map(Weak::upgrade)
-    }
-
-    /// Returns the number of tasks that a poll may start.
-    fn starts(&mut self) -> usize {
-        if self.runtime.metrics().global_queue_depth() < FULL {
-            self.full = None;
-            return FEW;
-        }
-        let now = Instant::now();
-        let (since, starts) = self.full.get_or_insert((now, FEW));
-        if now - *since < PATIENCE {
-            return 0;
-        }
-        *starts = (2 * *starts).min(STEPS);
-        *starts
     }
 
     /// Starts the tasks that have expired at `now`. Returns `Break` if some of them are left.
@@ -141,7 +111,7 @@ impl Future for Driver {
         let mut reached = 0;
         let mut budget = Budget {
             steps: STEPS,
-            starts: this.starts(),
+            starts: this.room.starts(),
         };
         loop {
             // A sleep of a timer that has ended would panic.
@@ -150,9 +120,11 @@ impl Future for Driver {
             }
             let now = this.sleep.clock.now().max(reached);
             if this.fire(now, &mut budget).is_break() {
+                this.room.begin_backlog();
                 this.yields.end_poll(cx);
                 return Poll::Pending;
             }
+            this.room.end_backlog();
             let mut is_left = true;
             let next = this.common.arm(cx.waker(), || {
                 let next = this.look();

@@ -75,6 +75,7 @@ mod handle;
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
+mod room;
 mod shard;
 mod unstarted;
 mod work;

@@ -4,7 +4,7 @@
 //!
 //! * No user code runs under a lock of this file, and no thread allocates or frees memory under it.
 //! * Before the driver starts tasks, it sets the armed tick to 0. So no thread that schedules a task wakes a driver that
-//!   works (`schedule::a_driver_that_works_is_not_woken`).
+//!   works (`tests::a_driver_that_works_is_not_woken`).
 //! * Before the driver looks for the next task, it sets the armed tick to [`NEVER`]. It then locks one wheel after
 //!   another. A thread inserts its task under the lock of a wheel, and reads the armed tick afterwards. So either the
 //!   driver sees the task, or the thread sees `NEVER` or a later armed tick, and wakes the driver
@@ -40,20 +40,19 @@ const BACKLOG_SHARE: usize = 4;
 pub(super) struct Common {
     pub(super) clock: Clock,
     waiter: Mutex<Waiter>,
+    /// The tick for which the driver waits. Threads write it under the lock of the `waiter`, and read it without.
     armed: Armed,
     /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all
     /// threads would write to the cache line of the number.
     limit: Option<(usize, AtomicU64)>,
 }
 
-/// A copy of the armed tick, which threads read without the lock. It has cache lines of its own, because the driver
-/// writes the fields beside it.
+/// A tick on cache lines of its own, because the driver writes the fields beside it.
 #[repr(align(128))]
 struct Armed(AtomicU64);
 
-/// The tick for which the driver waits, and the waker of the driver.
 struct Waiter {
-    armed: Tick,
+    /// The waker of the driver, while it looks or waits.
     waker: Option<Waker>,
     is_shut_down: bool,
 }
@@ -63,7 +62,6 @@ impl Common {
         Arc::new(Self {
             clock,
             waiter: Mutex::new(Waiter {
-                armed: 0,
                 waker: None,
                 is_shut_down: false,
             }),
@@ -72,9 +70,12 @@ impl Common {
         })
     }
 
-    /// Sets the armed tick. The caller holds the lock of the `waiter`.
-    fn set_armed(&self, waiter: &mut Waiter, tick: Tick) {
-        waiter.armed = tick;
+    fn armed(&self) -> Tick {
+        self.armed.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets the armed tick. The caller holds the lock of the `_waiter`.
+    fn set_armed(&self, _waiter: &mut Waiter, tick: Tick) {
         self.armed.0.store(tick, Ordering::Relaxed);
     }
 
@@ -98,7 +99,7 @@ impl Common {
         let mut waiter = lock(&self.waiter);
         let next = match waiter.is_shut_down {
             true => 0,
-            false => next.min(waiter.armed),
+            false => next.min(self.armed()),
         };
         self.set_armed(&mut waiter, next);
         next
@@ -106,14 +107,14 @@ impl Common {
 
     /// Returns whether the driver may wait for a later tick.
     fn is_early(&self, tick: Tick) -> bool {
-        tick < self.armed.0.load(Ordering::Relaxed)
+        tick < self.armed()
     }
 
     /// Wakes the driver if it waits for a later tick.
     #[cold]
     pub(super) fn wake_for(&self, tick: Tick) {
         let mut waiter = lock(&self.waiter);
-        if tick < waiter.armed {
+        if tick < self.armed() {
             self.set_armed(&mut waiter, tick);
             let woken = waiter.waker.take();
             drop(waiter);
@@ -418,6 +419,25 @@ mod tests {
         }
 
         fn detach(&self) {}
+    }
+
+    #[test]
+    fn a_driver_that_works_is_not_woken() {
+        let common = Common::new(Clock::new(Duration::from_secs(3_600)), None);
+        let shard = Shard::new(common.clone());
+        let deadline = common.clock.saturating_instant(5);
+        let is_early = || {
+            let inserted = shard.insert(Instant::now(), deadline, false, Arc::<Noted>::default());
+            inserted.is_ok_and(|inserted| inserted.early == Some(5))
+        };
+        for _ in 0..2 {
+            common.begin_turn();
+            assert!(!is_early(), "it works");
+            common.arm(Waker::noop(), || 9);
+            assert!(is_early(), "it waits for a later tick");
+            common.wake_for(5);
+            assert!(!is_early(), "it is woken already");
+        }
     }
 
     /// The crowd uses up all steps of each poll. Meanwhile, the slot of the far task must cascade.

@@ -31,3 +31,41 @@ fn a_crowd_leaves_room_in_the_shared_queue() {
         }
     });
 }
+
+/// Others keep the worker and the shared queue busy for as long as the crowd waits. So the crowd must not wait for room.
+#[test]
+fn a_crowd_starts_beside_tasks_that_fill_the_queue() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let scheduler = runtime.block_on(async { Scheduler::new() });
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..1_000 {
+            let over = over.clone();
+            runtime.spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let mut waited = false;
+                    // `yield_now` would put the task on a list of its worker's, and not into a queue.
+                    std::future::poll_fn(|cx| {
+                        if std::mem::replace(&mut waited, true) {
+                            return Poll::Ready(());
+                        }
+                        cx.waker().wake_by_ref();
+                        Poll::Pending
+                    })
+                    .await;
+                }
+            });
+        }
+        let runs = Count::default();
+        for _ in 0..20_000 {
+            let runs = runs.clone();
+            drop(
+                scheduler
+                    .schedule(ms(50), async move { runs.add() })
+                    .unwrap(),
+            );
+        }
+        wait_until(|| runs.get() == 20_000);
+        over.store(true, Ordering::Relaxed);
+    });
+}
