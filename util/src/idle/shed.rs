@@ -13,7 +13,7 @@
 //!   touched since the last poll could be earlier than the tick of the sweep
 //!   (`keys_come_out_as_in_the_model`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`a_shed_of_touched_keys_takes_turns`).
-//! * A key leaves its shard only in the poll that returns it (`what_is_not_asked_for_stays`).
+//! * A key leaves its shard only in the poll that returns it (`keys_come_out_as_in_the_model`).
 
 use std::{
     future::poll_fn,
