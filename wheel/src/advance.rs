@@ -48,13 +48,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     const LEVELS: usize = Rings::<ROWS, SLOTS>::LEVELS;
 
     /// The backlog's ring of late entries.
-    const LATE: Ring = Self::backlog(LATE_RING);
-
-    /// Returns a ring of the backlog.
-    const fn backlog(number: usize) -> Ring {
-        let row = Rings::<ROWS, SLOTS>::BACKLOG;
-        Ring { row, number }
-    }
+    const LATE: Ring = Rings::<ROWS, SLOTS>::backlog(LATE_RING);
 
     /// Moves `now` up to `to`, or up to the first occupied slot if that slot starts earlier.
     ///
@@ -74,8 +68,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     pub fn first(&self) -> Option<Key> {
         let list = |ring| self.rings.list(&self.nodes, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
-            let number = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
-            list(Ring { row: level, number }).find(|(_, deadline)| *deadline <= self.now)
+            let slot = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
+            list(slot).find(|(_, deadline)| *deadline <= self.now)
         });
         if let Some((index, _)) = due {
             return Some(self.nodes.key(index));
@@ -90,7 +84,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 first = entries.min_by_key(|(_, deadline)| *deadline);
             }
         }
-        let backlog = (0..Self::LEVELS).flat_map(|ring| list(Self::backlog(ring)));
+        let backlog = (0..Self::LEVELS).flat_map(|ring| list(Rings::<ROWS, SLOTS>::backlog(ring)));
         let first = (first.into_iter().chain(backlog)).min_by_key(|(_, deadline)| *deadline);
         first.map(|(index, _)| self.nodes.key(index))
     }
@@ -214,13 +208,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do, or late entries wait.
     #[inline]
     pub fn has_backlog(&self) -> bool {
-        self.rings.backlog() != 0
+        self.rings.occupied_backlog() != 0
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do.
     #[inline]
     pub fn has_cascades(&self) -> bool {
-        self.rings.backlog() & !(1 << LATE_RING) != 0
+        self.rings.occupied_backlog() & !(1 << LATE_RING) != 0
     }
 
     /// Moves entries from the backlog to the slots where they belong now.
@@ -229,7 +223,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// visits at most `steps` entries, and subtracts their number from `steps`. Returns `Break` if
     /// entries are left.
     pub fn cascade_backlog(&mut self, steps: &mut usize) -> ControlFlow<()> {
-        let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE_RING);
+        let levels = |wheel: &Self| wheel.rings.occupied_backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {
             let mut share = steps.div_ceil(COARSEST_SHARE);
             *steps -= share;
@@ -296,7 +290,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Cascades the entries of a ring of the backlog from first to last, up to `steps` entries.
     fn cascade_ring(&mut self, ring: usize, steps: &mut usize) {
         while *steps > 0 {
-            let Some(index) = self.rings.first(Self::backlog(ring)) else {
+            let Some(index) = self.rings.first(Rings::<ROWS, SLOTS>::backlog(ring)) else {
                 break;
             };
             *steps -= 1;
@@ -322,7 +316,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             let ring = if deadline < end {
                 self.place(deadline)
             } else {
-                Self::backlog(slot.ring.row)
+                Rings::<ROWS, SLOTS>::backlog(slot.ring.row)
             };
             self.rings.push_first(&mut self.nodes, ring, index);
         }

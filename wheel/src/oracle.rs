@@ -31,7 +31,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// If the wheel passed an occupied slot by mistake, this function returns a later start of the
     /// slot. The deadlines in the slot are before this later start.
     fn start_of(&self, level: usize, slot: usize) -> Tick {
-        let current = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
+        let current = Rings::<ROWS, SLOTS>::slot_of(level, self.now).number;
         let distance = (slot + SLOTS - current) % SLOTS;
         Rings::<ROWS, SLOTS>::start(self.now, level, distance as u64)
     }

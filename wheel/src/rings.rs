@@ -69,11 +69,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         while row < ROWS {
             let mut number = 0;
             while number < SLOTS {
-                let this = Self::link_to(Ring { row, number });
-                links[row][number] = Links {
-                    prev: this,
-                    next: this,
-                };
+                links[row][number] = Self::links_of_empty(Ring { row, number });
                 number += 1;
             }
             row += 1;
@@ -97,19 +93,11 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         // The formula below holds for every level. But an insertion waits for the slot, and with
         // this formula alone, a timeout took 1 ns more (`compare ops --workload io`).
         if (level as usize) < Self::TOP {
-            let slot = deadline >> (level * Self::BITS);
-            return Ring {
-                row: level as usize,
-                number: slot as usize % SLOTS,
-            };
+            return Self::slot_of(level as usize, deadline);
         }
         let shift = Self::TOP as u32 * Self::BITS;
         let distance = ahead(shift).min(SLOTS as u64 - 1);
-        let slot = (now >> shift) + distance;
-        Ring {
-            row: Self::TOP,
-            number: slot as usize % SLOTS,
-        }
+        Self::slot_of(Self::TOP, Self::start(now, Self::TOP, distance))
     }
 
     /// Returns the occupied slot that starts first.
@@ -132,12 +120,9 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
                 }
             }
         }
-        let (row, start) = next?;
-        let number = Self::slot_of(row, start);
-        Some(Slot {
-            ring: Ring { row, number },
-            start,
-        })
+        let (level, start) = next?;
+        let ring = Self::slot_of(level, start);
+        Some(Slot { ring, start })
     }
 
     /// Returns the start of the first occupied slot of a level.
@@ -147,7 +132,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         if occupied == 0 {
             return None;
         }
-        let current = Self::slot_of(level, now);
+        let current = Self::slot_of(level, now).number;
         let ahead = occupied >> current;
         let distance = if ahead != 0 {
             ahead.trailing_zeros()
@@ -160,21 +145,20 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// Returns the occupied slots of a level, ordered by start.
     pub(super) fn slots(&self, now: Tick, level: usize) -> impl Iterator<Item = Slot> {
         let occupied = self.occupied[level];
-        let current = Self::slot_of(level, now);
         let ahead = if occupied == 0 { 0 } else { SLOTS };
-        (0..ahead).filter_map(move |distance| {
-            let number = (current + distance) % SLOTS;
-            (occupied >> number & 1 == 1).then(|| Slot {
-                ring: Ring { row: level, number },
-                start: Self::start(now, level, distance as u64),
-            })
-        })
+        let slots = (0..ahead).map(move |distance| {
+            let start = Self::start(now, level, distance as u64);
+            let ring = Self::slot_of(level, start);
+            Slot { ring, start }
+        });
+        slots.filter(move |slot| occupied >> slot.ring.number & 1 == 1)
     }
 
-    /// Returns the index of the slot that spans a tick on a level.
+    /// Returns the slot that spans a tick on a level.
     #[inline]
-    pub(super) fn slot_of(level: usize, tick: Tick) -> usize {
-        (tick >> (level as u32 * Self::BITS)) as usize % SLOTS
+    pub(super) fn slot_of(level: usize, tick: Tick) -> Ring {
+        let number = (tick >> (level as u32 * Self::BITS)) as usize % SLOTS;
+        Ring { row: level, number }
     }
 
     /// Returns the start of the slot that is `distance` slots ahead of the slot of `now` on a
@@ -191,9 +175,15 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         slot.start.saturating_add(span)
     }
 
+    /// Returns a ring of the backlog.
+    pub(super) const fn backlog(number: usize) -> Ring {
+        let row = Self::BACKLOG;
+        Ring { row, number }
+    }
+
     /// Returns a word in which bit `n` is set if ring `n` of the backlog has entries.
     #[inline]
-    pub(super) fn backlog(&self) -> u64 {
+    pub(super) fn occupied_backlog(&self) -> u64 {
         self.occupied[Self::BACKLOG]
     }
 
@@ -284,22 +274,21 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         if first & RING != 0 {
             return;
         }
-        let emptied = Self::link_to(from);
-        self.links[from.row][from.number] = Links {
-            prev: emptied,
-            next: emptied,
-        };
+        self.links[from.row][from.number] = Self::links_of_empty(from);
         self.occupied[from.row] &= !(1 << from.number);
-        let to = Ring {
-            row: Self::BACKLOG,
-            number,
-        };
+        let to = Self::backlog(number);
         let Links { prev, next } = self.links_of_last(to);
         nodes.node_mut(first).links.prev = prev;
         nodes.node_mut(last).links.next = next;
         self.links_mut(nodes, prev).next = first;
         self.links[to.row][to.number].prev = last;
         self.occupied[to.row] |= 1 << to.number;
+    }
+
+    /// Returns the links of an empty ring, which lead to the ring itself.
+    const fn links_of_empty(ring: Ring) -> Links {
+        let (prev, next) = (Self::link_to(ring), Self::link_to(ring));
+        Links { prev, next }
     }
 
     /// Returns the link that leads to a ring.
