@@ -5,6 +5,8 @@
 //! links of a node suffice to remove the node from its ring. The deadline of the node is not
 //! needed.
 
+use std::mem;
+
 use crate::{
     Tick,
     nodes::{Links, Nodes},
@@ -145,13 +147,15 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// Returns the occupied slots of a level, ordered by start.
     pub(super) fn slots(&self, now: Tick, level: usize) -> impl Iterator<Item = Slot> {
         let occupied = self.occupied[level];
+        let current = Self::slot_of(level, now).number;
         let ahead = if occupied == 0 { 0 } else { SLOTS };
-        let slots = (0..ahead).map(move |distance| {
-            let start = Self::start(now, level, distance as u64);
-            let ring = Self::slot_of(level, start);
-            Slot { ring, start }
-        });
-        slots.filter(move |slot| occupied >> slot.ring.number & 1 == 1)
+        (0..ahead).filter_map(move |distance| {
+            let number = (current + distance) % SLOTS;
+            (occupied >> number & 1 == 1).then(|| Slot {
+                ring: Ring { row: level, number },
+                start: Self::start(now, level, distance as u64),
+            })
+        })
     }
 
     /// Returns the slot that spans a tick on a level.
@@ -267,14 +271,12 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
     /// Moves the nodes of a slot to the end of a ring of the backlog.
     pub(super) fn move_to_backlog<T>(&mut self, nodes: &mut Nodes<T>, from: Ring, number: usize) {
-        let Links {
-            prev: last,
-            next: first,
-        } = self.links[from.row][from.number];
+        let emptied = &mut self.links[from.row][from.number];
+        let moved = mem::replace(emptied, Self::links_of_empty(from));
+        let (first, last) = (moved.next, moved.prev);
         if first & RING != 0 {
             return;
         }
-        self.links[from.row][from.number] = Self::links_of_empty(from);
         self.occupied[from.row] &= !(1 << from.number);
         let to = Self::backlog(number);
         let Links { prev, next } = self.links_of_last(to);
