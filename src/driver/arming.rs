@@ -1,7 +1,7 @@
 //! The armed tick: how a registration knows whether the driver must wake earlier.
 //!
 //! Each shard publishes a tick. No entry of the shard has a deadline before the published tick (see
-//! [`locked`](super::locked)). After a turn, the driver reads the published ticks of all shards without a
+//! [`shard`](super::shard)). After a turn, the driver reads the published ticks of all shards without a
 //! lock, and sets the alarm for the earliest published tick. A registration with an earlier deadline must make
 //! the driver wake earlier. A registration with a later deadline and a cancellation must leave the driver
 //! alone.

@@ -24,10 +24,7 @@ use std::{sync::Arc, task::Waker};
 
 use bounded_wheel::{Key, Tick};
 
-use crate::{
-    driver::locked::Wheel,
-    ground::sync::{AtomicU64, Ordering},
-};
+use crate::ground::sync::{AtomicU64, Ordering, Wheel};
 
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;
@@ -86,48 +83,34 @@ impl Left {
 const LEAVERS: usize = 4;
 
 /// The entries that futures have left with the workers of a shard. The lock of the shard protects the list.
-// The list never grows beyond its first capacity, because no thread allocates under the lock.
-pub(crate) struct Leavers(Vec<Arc<Left>>);
+// An array, because no thread allocates under the lock.
+pub(crate) struct Leavers([Option<Arc<Left>>; LEAVERS]);
 
 impl Leavers {
     /// The maximum number of entries that futures have left in a shard.
     pub(crate) const MAX_LEFT: usize = LEAVERS * PLACES;
 
-    /// Creates a list without memory. Before the first call of [`add`](Self::add), the owner must call
-    /// [`allocate`](Self::allocate).
     pub(crate) const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    pub(crate) fn allocate(&mut self) {
-        self.0.reserve_exact(LEAVERS);
+        Self([const { None }; LEAVERS])
     }
 
     /// Adds a worker, and returns whether there was room for it.
     pub(crate) fn add(&mut self, left: Arc<Left>) -> bool {
-        let has_room = self.0.len() < LEAVERS;
-        if has_room {
-            self.0.push(left);
-        }
-        has_room
+        let free = self.0.iter_mut().find(|place| place.is_none());
+        free.map(|place| *place = Some(left)).is_some()
     }
 
     pub(crate) fn remove(&mut self, left: &Arc<Left>) {
-        self.0.retain(|other| !Arc::ptr_eq(other, left));
+        let is_it = |place: &&mut Option<_>| place.as_ref().is_some_and(|it| Arc::ptr_eq(it, left));
+        self.0.iter_mut().find(is_it).map(Option::take);
     }
 
-    /// Removes the left entries with a deadline up to `until` from the wheel, and returns their number.
+    /// Removes the left entries with a deadline up to `until` from the wheel.
     ///
     /// Puts their wakers into `unused`, which must have room for [`MAX_LEFT`](Self::MAX_LEFT) wakers. The caller drops
     /// the wakers.
-    pub(crate) fn expire(
-        &self,
-        wheel: &mut Wheel<Waker>,
-        until: Tick,
-        unused: &mut Vec<Waker>,
-    ) -> u64 {
-        let before = unused.len();
-        for left in &self.0 {
+    pub(crate) fn expire(&self, wheel: &mut Wheel<Waker>, until: Tick, unused: &mut Vec<Waker>) {
+        for left in self.0.iter().flatten() {
             for key in left.keys() {
                 if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
                     left.remove(key);
@@ -135,11 +118,10 @@ impl Leavers {
                 }
             }
         }
-        (unused.len() - before) as u64
     }
 
     /// Returns the keys of all workers. Some of the entries may have left the wheel.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
-        self.0.iter().flat_map(|left| left.keys())
+        self.0.iter().flatten().flat_map(|left| left.keys())
     }
 }

@@ -15,7 +15,7 @@
 //!    registrar    rounds the deadline up to a tick (clock)
 //!        |
 //!        v
-//!    shard        adds the entry to its wheel (locked)
+//!    entries      adds the entry to the wheel of a shard
 //!        |
 //!        |  only if the entry is earlier than all entries of the shard
 //!        v
@@ -57,7 +57,8 @@
 //! | [`parking`] | the place where the turn and the alarm wait |
 //! | [`alarm`] | the alarms that can wake the driver: tokio's time, or a `timerfd` |
 //! | [`arming`] | the armed tick, and its race with registrations |
-//! | [`shard`], [`locked`] | a wheel behind a lock, and the tick that it publishes |
+//! | [`shard`] | a wheel behind a lock, and the tick that it publishes |
+//! | [`entries`] | the operations of a shard on its entries |
 //! | [`lateness`] | the histogram of the lateness of entries |
 //! | [`ending`] | how a timer ends |
 
@@ -65,9 +66,9 @@ pub(crate) mod alarm;
 pub(crate) mod arming;
 pub(crate) mod clock;
 pub(crate) mod ending;
+pub(crate) mod entries;
 pub(crate) mod lateness;
 pub(crate) mod left;
-pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 pub(crate) mod parking;

@@ -19,8 +19,6 @@
 
 use std::{mem, task::Waker, thread};
 
-use tokio::time::Instant;
-
 use crate::{
     driver::{alarm::Alarm, arming::Arming, clock::Clock, turn::Turn},
     ground::{sync::Mutex, unwind},
@@ -104,17 +102,13 @@ impl Parking {
 
     /// Sets the alarm for the armed tick, if the driver waits and the clock can reach that tick.
     fn set_alarm(&self, parked: &mut Parked) -> thread::Result<()> {
-        match (self.armed(), parked) {
+        // A tick beyond the clock's reach needs no alarm.
+        match (self.clock.instant(self.arming.tick()), parked) {
             (Some(instant), Parked::Waiting((alarm, waker), _)) => {
                 unwind::catch(|| alarm.set(instant, waker))
             }
             _ => Ok(()),
         }
-    }
-
-    /// Returns the instant at which the driver reaches the armed tick, or `None` if it is beyond the clock's reach.
-    fn armed(&self) -> Option<Instant> {
-        self.clock.instant(self.arming.tick())
     }
 
     /// Drops the alarm and the turn, because they may keep parts of the runtime alive.

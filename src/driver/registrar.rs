@@ -16,11 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
-        arming::Earlier,
-        clock::Clock,
-        left::Left,
-        shard::{Refused, Shard},
-        shared::Shared,
+        arming::Earlier, clock::Clock, entries::Refused, left::Left, shard::Shard, shared::Shared,
     },
     ground::{sync::Ordering, thread::is_current, unwind},
 };

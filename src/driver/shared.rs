@@ -65,7 +65,7 @@ impl Shared {
     pub(crate) fn new(
         runtime: runtime::Id,
         clock: Clock,
-        shards: Box<[Arc<Shard>]>,
+        shards: usize,
         on_end: fn(&Self),
     ) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Shared {
             ending: Ending::new(),
             runtime,
             clock,
-            shards,
+            shards: (0..shards).map(|_| Shard::new()).collect(),
             registrars: AtomicUsize::new(0),
             wakeups: AtomicU64::new(0),
             on_end,
@@ -97,7 +97,7 @@ impl Shared {
         let mut least = NEVER;
         for shard in &self.shards {
             if shard.published() < least {
-                shard.correct();
+                shard.lock().raise();
                 least = least.min(shard.published());
             }
         }

@@ -47,7 +47,7 @@
 //! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`
 //! and `last_handle_races_park`.
 
-use std::{panic::resume_unwind, sync::Arc, task::Wake, thread::panicking};
+use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Wake, thread::panicking};
 
 use crate::{
     driver::{
@@ -90,7 +90,7 @@ impl DriverTask {
         let shared = &self.0;
         let mut yields = Yields::default();
         loop {
-            shared.notify.notified().await;
+            poll_fn(|cx| shared.notify.poll_notified(cx)).await;
             shared.record_wakeup(NOTIFIED);
             if shared.should_end() {
                 return;
@@ -117,6 +117,7 @@ impl DriverTask {
 impl Drop for DriverTask {
     fn drop(&mut self) {
         self.0.parking.close();
+        self.0.notify.forget();
         self.0.close(match panicking() {
             true => End::DriverPanicked,
             false => End::DriverDropped,

@@ -61,7 +61,7 @@ impl Shard {
         wakers: &mut Wakers,
     ) -> Visited {
         let given = hold.min(budget.steps);
-        let mut held = self.wheel.lock();
+        let mut held = self.lock();
         held.drop_left(time.now, &mut wakers.unused);
         let reserved = match held.wheel.has_cascades() {
             true => given / BACKLOG_SHARE,
@@ -87,6 +87,11 @@ impl Shard {
 }
 
 impl State {
+    /// Removes the entries with a deadline up to `until` that dropped futures have left. Takes their wakers.
+    pub(super) fn drop_left(&mut self, until: Tick, unused: &mut Vec<Waker>) {
+        self.leavers.expire(&mut self.wheel, until, unused);
+    }
+
     /// Advances the wheel to the time, and takes the wakers of the entries that fire.
     fn fire(
         &mut self,
@@ -95,7 +100,7 @@ impl State {
         wakes: &mut Allowance,
         expired: &mut Vec<Waker>,
     ) {
-        let lateness = self.attached.lateness();
+        let lateness = &mut self.lateness;
         let fire = |entry: Removed<Waker>| {
             lateness.count(time.now.saturating_sub(entry.deadline));
             let is_late = entry.deadline <= time.late;

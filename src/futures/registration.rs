@@ -61,8 +61,8 @@ use tokio::{runtime, time::Instant};
 use crate::{
     driver::{
         ending::End,
+        entries::{EntryState, Refused},
         registrar::{Registrar, Reset},
-        shard::{EntryState, Refused},
     },
     ground::{thread::is_worker_of, waker},
     timer::default,

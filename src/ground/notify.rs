@@ -4,9 +4,7 @@
 //! an event before a wake, and a subscriber may panic.
 
 use std::{
-    future::Future,
     mem,
-    pin::Pin,
     task::{Context, Poll, Waker},
 };
 
@@ -37,20 +35,10 @@ impl Notify {
         }
     }
 
-    /// Waits for the next notification.
-    pub(crate) fn notified(&self) -> Notified<'_> {
-        Notified(self)
-    }
-}
-
-pub(crate) struct Notified<'a>(&'a Notify);
-
-impl Future for Notified<'_> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    /// Returns ready after a notification. Otherwise, the next notification wakes the task.
+    pub(crate) fn poll_notified(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let mut state = self.0.0.lock();
+        let mut state = self.0.lock();
         let next = match *state {
             State::Notified => State::Silent,
             State::Silent | State::Waiting(_) => State::Waiting(waker),
@@ -62,16 +50,11 @@ impl Future for Notified<'_> {
             State::Silent | State::Waiting(_) => Poll::Pending,
         }
     }
-}
 
-impl Drop for Notified<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.0.lock();
-        if matches!(*state, State::Waiting(_)) {
-            let waiting = mem::replace(&mut *state, State::Silent);
-            drop(state);
-            drop(waiting);
-        }
+    /// Drops the waker of a task that has ended, because the waker keeps the memory of the task.
+    pub(crate) fn forget(&self) {
+        let before = mem::replace(&mut *self.0.lock(), State::Silent);
+        drop(before);
     }
 }
 
@@ -88,13 +71,13 @@ mod tests {
         let notify = Notify::new();
         notify.notify_one();
         notify.notify_one();
-        assert_ready!(task::spawn(notify.notified()).poll());
-        let mut waiting = task::spawn(notify.notified());
-        assert_pending!(waiting.poll());
+        let mut task = task::spawn(());
+        assert_ready!(task.enter(|cx, _| notify.poll_notified(cx)));
+        assert_pending!(task.enter(|cx, _| notify.poll_notified(cx)));
         notify.notify_one();
-        assert!(waiting.is_woken());
-        assert_ready!(waiting.poll());
-        assert_pending!(task::spawn(notify.notified()).poll());
+        assert!(task.is_woken());
+        assert_ready!(task.enter(|cx, _| notify.poll_notified(cx)));
+        assert_pending!(task.enter(|cx, _| notify.poll_notified(cx)));
     }
 
     /// A waker whose first wake panics.
@@ -114,11 +97,10 @@ mod tests {
         let notify = Notify::new();
         let wakes = Arc::new(Panics(Mutex::new(0)));
         let waker = wakes.clone().into();
-        let mut notified = notify.notified();
         let mut cx = Context::from_waker(&waker);
-        assert!(Pin::new(&mut notified).poll(&mut cx).is_pending());
+        assert!(notify.poll_notified(&mut cx).is_pending());
         notify.notify_one();
         assert_eq!(*wakes.0.lock(), 2);
-        assert!(Pin::new(&mut notified).poll(&mut cx).is_ready());
+        assert!(notify.poll_notified(&mut cx).is_ready());
     }
 }

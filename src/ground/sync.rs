@@ -14,6 +14,10 @@
 
 #[cfg(tokio_wheel_loom)]
 pub(crate) use super::modelled::*;
+#[cfg(tokio_wheel_loom)]
+pub(crate) type Wheel<T> = bounded_wheel::Wheel<T, 3, 4>;
+#[cfg(not(tokio_wheel_loom))]
+pub(crate) use bounded_wheel::Wheel;
 pub(crate) use std::sync::atomic::Ordering;
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::{

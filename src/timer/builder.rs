@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use super::{Parts, Timer, registry};
+use super::{Timer, registry};
 use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
         clock::{Clock, DEFAULT_TICK},
         room::Room,
+        shared::Shared,
+        task::DriverTask,
         turn::Turn,
     },
     error::BuildError,
@@ -24,17 +26,7 @@ const MAX_TICK: Duration = Duration::from_secs(3_600);
 /// The shortest tick of a timer of high resolution. It is also the default tick of such a timer.
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
-pub(crate) const MAX_SHARDS: usize = 1_024;
-
-/// Returns the number of shards, or an error if the number is out of range.
-pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
-    let max = MAX_SHARDS;
-    if (1..=max).contains(&given) {
-        Ok(given)
-    } else {
-        Err(BuildError::Shards { given, max })
-    }
-}
+const MAX_SHARDS: usize = 1_024;
 
 /// Builds a [`Timer`]. [`Timer::builder`] returns a builder.
 ///
@@ -198,7 +190,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        let (timer, driver) = self.parts()?.assemble(|_| {});
+        let (timer, driver) = self.assemble(|_| {})?;
         tokio::spawn(driver.run());
         timer.if_running()
     }
@@ -235,15 +227,15 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        match registry::insert(self.parts()?) {
+        match registry::insert(self.assemble(registry::remove)?) {
             Ok(timer) => timer.if_running(),
             Err(_) => Err(BuildError::AlreadyInstalled),
         }
     }
 
-    /// Checks the settings, and makes the parts of a timer of the current runtime.
+    /// Checks the settings, and makes a timer of the current runtime. The timer calls `on_end` when it has ended.
     #[track_caller]
-    pub(super) fn parts(&self) -> Result<Parts, BuildError> {
+    pub(super) fn assemble(&self, on_end: fn(&Shared)) -> Result<(Timer, DriverTask), BuildError> {
         let (min, default_tick) = match self.sleeps_on_timer_fd {
             true => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
             false => (MIN_TICK, DEFAULT_TICK),
@@ -252,9 +244,13 @@ impl Builder {
         if !(min..=max).contains(&given) {
             return Err(BuildError::Tick { given, min, max });
         }
-        let shards = self.shards.map(check_shards).transpose()?;
+        if let Some(given) = self.shards.filter(|it| !(1..=MAX_SHARDS).contains(it)) {
+            let max = MAX_SHARDS;
+            return Err(BuildError::Shards { given, max });
+        }
         let runtime = runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let workers = runtime.metrics().num_workers();
+        let shards = self.shards.unwrap_or(workers.clamp(1, MAX_SHARDS));
         let alarm: Box<dyn Alarm> = match self.sleeps_on_timer_fd {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
             true => Box::new(TimerFd::new().map_err(|source| BuildError::Alarm { source })?),
@@ -265,12 +261,8 @@ impl Builder {
             }
             _ => Box::new(TokioTime::new()),
         };
-        Ok(Parts {
-            clock: Clock::new(given),
-            alarm,
-            shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
-            turn: Turn::new(Room::new(&runtime)),
-            runtime: runtime.id(),
-        })
+        let shared = Shared::new(runtime.id(), Clock::new(given), shards, on_end);
+        let turn = Turn::new(Room::new(&runtime));
+        Ok(Timer::assemble(shared, alarm, turn))
     }
 }

@@ -59,7 +59,7 @@ use crate::{
 };
 
 #[cfg(all(debug_assertions, feature = "tracing"))]
-use crate::ground::trace;
+use crate::ground::{thread::is_current, trace};
 
 thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
@@ -110,9 +110,6 @@ enum Remembered {
     Registrar(Arc<Registrar>),
     /// The caller must also spawn a witness on this runtime.
     WithWitness(Arc<Registrar>, runtime::Handle),
-    /// The registrar of the worker's own runtime, although another runtime is current. The caller must also warn.
-    #[cfg(all(debug_assertions, feature = "tracing"))]
-    OfOwnRuntime(Arc<Registrar>),
 }
 
 impl Memory {
@@ -123,10 +120,6 @@ impl Memory {
             return Remembered::Nothing;
         }
         let Thread::Asks { as_worker } = &mut self.thread else {
-            #[cfg(all(debug_assertions, feature = "tracing"))]
-            if runtime::Handle::try_current().is_ok_and(|current| current.id() != self.runtime) {
-                return Remembered::OfOwnRuntime(self.reference());
-            }
             return Remembered::Registrar(self.reference());
         };
         let current = match runtime::Handle::try_current() {
@@ -264,15 +257,15 @@ pub(crate) fn registrar() -> Arc<Registrar> {
         None => Remembered::Nothing,
     });
     match remembered {
-        Ok(Remembered::Registrar(registrar)) => registrar,
-        Ok(Remembered::WithWitness(registrar, runtime)) => {
-            runtime.spawn(witness(runtime.id()));
+        Ok(Remembered::Registrar(registrar)) => {
+            #[cfg(all(debug_assertions, feature = "tracing"))]
+            if !is_current(registrar.shared.runtime) {
+                trace::other_runtime();
+            }
             registrar
         }
-        // The subscriber is user code, so the borrow must have ended.
-        #[cfg(all(debug_assertions, feature = "tracing"))]
-        Ok(Remembered::OfOwnRuntime(registrar)) => {
-            trace::other_runtime();
+        Ok(Remembered::WithWitness(registrar, runtime)) => {
+            runtime.spawn(witness(runtime.id()));
             registrar
         }
         Ok(Remembered::Nothing) | Err(_) => look_up_registrar(),

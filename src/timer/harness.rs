@@ -3,13 +3,13 @@
 use std::{pin::Pin, sync::Mutex, task::Waker, time::Duration};
 
 use proptest::prelude::ProptestConfig;
-use tokio::time::Instant;
+use tokio::{runtime, time::Instant};
 use tokio_test::{assert_pending, task};
 
 use super::*;
 use crate::{
     driver::{
-        clock::{DEFAULT_TICK, manual::Manual},
+        clock::{Clock, DEFAULT_TICK, manual::Manual},
         room::{Room, tests::Others},
     },
     futures::Sleep,
@@ -157,17 +157,14 @@ impl Harness {
             Manual::new(setup.is_real)
         };
         let alarm = TestAlarm::new(clock);
-        let parts = Parts {
-            runtime: runtime.handle().id(),
-            clock: Clock::by_hand(setup.tick, clock),
-            alarm: Box::new(Bell(alarm.clone())),
-            shards: setup.shards,
-            turn: Turn::new(match &setup.load {
-                Some(load) => Room::beside(load.clone()),
-                None => Room::unlimited(),
-            }),
+        let by_hand = Clock::by_hand(setup.tick, clock);
+        let shared = Shared::new(runtime.handle().id(), by_hand, setup.shards, |_| {});
+        let room = match &setup.load {
+            Some(load) => Room::beside(load.clone()),
+            None => Room::unlimited(),
         };
-        let (timer, driver) = parts.assemble(|_| {});
+        let bell = Box::new(Bell(alarm.clone()));
+        let (timer, driver) = Timer::assemble(shared, bell, Turn::new(room));
         let mut harness = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),

@@ -197,14 +197,11 @@ impl Harness {
             early,
             set_for: Arc::new(sync::Mutex::new(None)),
         };
-        let parts = Parts {
-            runtime: runtime.handle().id(),
-            clock: Clock::by_hand(TICK, clock),
-            alarm: Box::new(Bell(alarm.clone())),
-            shards: 2,
-            turn: Turn::new(Room::new(runtime.handle())),
-        };
-        let (timer, driver) = parts.assemble(|_| {});
+        let by_hand = Clock::by_hand(TICK, clock);
+        let shared = Shared::new(runtime.handle().id(), by_hand, 2, |_| {});
+        let turn = Turn::new(Room::new(runtime.handle()));
+        let bell = Box::new(Bell(alarm.clone()));
+        let (timer, driver) = Timer::assemble(shared, bell, turn);
         Self {
             timer,
             driver: Driving::new(driver),

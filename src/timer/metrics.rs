@@ -32,7 +32,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pending: u64,
-    cancelled: u64,
+    registered: u64,
     driver_wakeups: u64,
     lateness: Histogram,
 }
@@ -62,16 +62,16 @@ impl Timer {
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared();
         let mut lateness = Lateness::new();
-        let (mut pending, mut cancelled) = (0, 0);
+        let (mut pending, mut registered) = (0, 0);
         for shard in &shared.shards {
             let counts = shard.counts();
             pending += counts.pending;
-            cancelled += counts.cancelled;
+            registered += counts.registered;
             lateness.combine(&counts.lateness, u64::saturating_add);
         }
         Metrics {
             pending,
-            cancelled,
+            registered,
             driver_wakeups: shared.wakeups(),
             lateness: Histogram {
                 tick: shared.clock.duration(1),
@@ -92,7 +92,7 @@ impl Metrics {
     /// entries.
     #[must_use]
     pub fn registered(&self) -> u64 {
-        self.cancelled + self.fired() + self.pending
+        self.registered
     }
 
     /// Returns the number of entries that were deregistered before they fired.
@@ -101,7 +101,7 @@ impl Metrics {
     /// deregisters all of its entries.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
-        self.cancelled
+        self.registered - self.fired() - self.pending
     }
 
     /// Returns the number of entries that fired.

@@ -29,12 +29,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime;
-
 use crate::{
     driver::{
-        alarm::Alarm, clock::Clock, ending::End, registrar::Registrar, shard::Shard,
-        shared::Shared, task::DriverTask, turn::Turn,
+        alarm::Alarm, ending::End, registrar::Registrar, shared::Shared, task::DriverTask,
+        turn::Turn,
     },
     error::BuildError,
 };
@@ -128,6 +126,25 @@ impl Timer {
         self.shared().clock.duration(1)
     }
 
+    /// Makes a timer and its driver, which the caller spawns on the runtime.
+    ///
+    /// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
+    /// are two reasons:
+    ///
+    /// * Making a timer panics if time is not enabled on the runtime.
+    /// * Spawning runs user code if the runtime is shutting down.
+    fn assemble(shared: Shared, alarm: Box<dyn Alarm>, turn: Turn) -> (Self, DriverTask) {
+        let shared = Arc::new(shared);
+        shared.parking.open(alarm, shared.clone().into(), turn);
+        let driver = DriverTask(shared.clone());
+        let handle = Arc::new(Handle {
+            registrars: Registrar::of_all_shards(&shared),
+            shared,
+            of_current_thread: OnceLock::new(),
+        });
+        (Self { handle }, driver)
+    }
+
     /// Returns the timer, unless its runtime has shut down and dropped the driver.
     fn if_running(self) -> Result<Self, BuildError> {
         match self.end() {
@@ -182,43 +199,5 @@ impl fmt::Debug for Timer {
             .field("shards", &self.handle.registrars.len())
             .field("shutdown", &self.is_shutdown())
             .finish_non_exhaustive()
-    }
-}
-
-/// The parts from which a timer is made.
-struct Parts {
-    /// The runtime that will run the driver.
-    runtime: runtime::Id,
-    clock: Clock,
-    alarm: Box<dyn Alarm>,
-    shards: usize,
-    turn: Turn,
-}
-
-impl Parts {
-    /// Makes a timer and its driver, which the caller spawns on the runtime. The timer calls `on_end` when it
-    /// has ended.
-    ///
-    /// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
-    /// are two reasons:
-    ///
-    /// * Making a timer panics if time is not enabled on the runtime.
-    /// * Spawning runs user code if the runtime is shutting down.
-    fn assemble(self, on_end: fn(&Shared)) -> (Timer, DriverTask) {
-        let shards = (0..self.shards).map(|_| Shard::new()).collect();
-        let shared = Shared::new(self.runtime, self.clock, shards, on_end);
-        let shared = Arc::new(shared);
-        let registrars = Registrar::of_all_shards(&shared);
-        let waker = shared.clone().into();
-        shared.parking.open(self.alarm, waker, self.turn);
-        let driver = DriverTask(shared.clone());
-        let timer = Timer {
-            handle: Arc::new(Handle {
-                shared,
-                registrars,
-                of_current_thread: OnceLock::new(),
-            }),
-        };
-        (timer, driver)
     }
 }

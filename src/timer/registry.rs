@@ -25,9 +25,9 @@ use std::{
 
 use tokio::runtime;
 
-use super::{Parts, Timer};
+use super::Timer;
 use crate::{
-    driver::shared::Shared,
+    driver::{shared::Shared, task::DriverTask},
     ground::sync::{Mutex, const_fn},
 };
 
@@ -86,9 +86,8 @@ pub(super) fn timer(current: runtime::Id) -> Timer {
     if let Some(timer) = existing(current) {
         return timer;
     }
-    let parts = Timer::builder().parts();
-    let parts = parts.expect("the defaults are in range");
-    insert(parts).unwrap_or_else(|existing| existing)
+    let made = Timer::builder().assemble(remove);
+    insert(made.expect("the defaults are in range")).unwrap_or_else(|existing| existing)
 }
 
 /// Returns the default timer of a runtime, if it has one.
@@ -96,12 +95,11 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<Timer> {
     live(&timers().lock(), runtime)
 }
 
-/// Makes a timer, makes it the default timer of the current runtime, and starts it. Returns the existing default
-/// timer as an error if there is one.
+/// Makes a new timer the default timer of the current runtime, and starts it. Returns the existing default timer as an
+/// error if there is one.
 #[track_caller]
-pub(super) fn insert(parts: Parts) -> Result<Timer, Timer> {
-    let runtime = parts.runtime;
-    let (timer, driver) = parts.assemble(remove);
+pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Timer> {
+    let runtime = timer.shared().runtime;
     let replaced = {
         let mut timers = self::timers().lock();
         if let Some(existing) = live(&timers, runtime) {
