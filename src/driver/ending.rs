@@ -1,8 +1,7 @@
 //! The end of a timer, whose driver is dropped.
 //!
 //! The thread that drops the driver closes the shards one after the other, and wakes all wakers in them. A woken
-//! future finds that its entry is no longer in the shard. Then the future calls [`Ending::get`] for the
-//! reason.
+//! future finds that its entry is no longer in the shard, and that the shard is closed.
 
 use std::{
     future::Future,
@@ -19,28 +18,19 @@ use crate::ground::{
     unwind,
 };
 
-/// The reason why a timer has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The driver was dropped, because the runtime shuts down or because no handle and no future is left.
-    DriverDropped,
-    /// A panic has dropped the driver. Its runtime may continue.
-    DriverPanicked,
-}
-
 /// The waker of a sleep of tokio that never elapses. The sleep and its waker keep each other alive.
 ///
 /// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. It then drops
 /// the waker and with it the sleep, which keeps parts of the runtime alive.
 struct Last {
     sleep: Mutex<Option<Pin<Box<Sleep>>>>,
-    runtime_has_ended: Arc<OnceLock<()>>,
+    is_over: Arc<OnceLock<()>>,
     waker: Waker,
 }
 
 impl Wake for Last {
     fn wake(self: Arc<Self>) {
-        let _ = self.runtime_has_ended.set(());
+        let _ = self.is_over.set(());
         // A panic would end the thread that shuts down the runtime.
         unwind::contain(|| self.waker.wake_by_ref());
         unwind::discard(self);
@@ -49,40 +39,44 @@ impl Wake for Last {
 
 /// The end of one timer.
 pub(crate) struct Ending {
-    /// The reason for the end. The closing thread sets it once, before it closes the first shard.
-    end: OnceLock<End>,
-    /// Set in the last step of the runtime's end, if a future has [asked](Self::poll_runtime_end) before.
-    runtime_has_ended: Arc<OnceLock<()>>,
+    /// Set by the thread that closes the timer, before it closes the first shard.
+    has_begun: OnceLock<()>,
+    /// Set if no future needs to wait for the end of the runtime: in the last step of that end, if a future has
+    /// [asked](Self::poll_runtime_end) before, or when a panic has dropped the driver.
+    is_over: Arc<OnceLock<()>>,
 }
 
 impl Ending {
     pub(crate) fn new() -> Self {
         Self {
-            end: OnceLock::new(),
-            runtime_has_ended: Arc::new(OnceLock::new()),
+            has_begun: OnceLock::new(),
+            is_over: Arc::new(OnceLock::new()),
         }
     }
 
-    /// Returns the reason for the end, or `None` if the timer has not ended.
-    pub(crate) fn get(&self) -> Option<End> {
-        self.end.get().copied()
+    /// Returns whether the timer has ended.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.get().is_some()
     }
 
-    /// Records the reason for the end.
-    pub(crate) fn set(&self, end: End) {
+    /// Records the end. After a panic of the driver, its runtime may continue.
+    pub(crate) fn begin(&self, has_panicked: bool) {
+        if has_panicked {
+            let _ = self.is_over.set(());
+        }
         // A timer has one driver, and so one end.
-        let _ = self.end.set(end);
+        let _ = self.has_begun.set(());
     }
 
     /// Returns ready when the current runtime is shutting down and has already dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.runtime_has_ended.get().is_some() {
+        if self.is_over.get().is_some() {
             return Poll::Ready(());
         }
         let last = Arc::new(Last {
             sleep: Mutex::new(None),
-            runtime_has_ended: self.runtime_has_ended.clone(),
+            is_over: self.is_over.clone(),
             waker: cx.waker().clone(),
         });
         let waker = last.clone().into();

@@ -92,7 +92,7 @@ fn canceled(counts: &Counts) -> u64 {
 pub(crate) fn expire(shard: &Shard, now: Tick) {
     let time = Time {
         now,
-        late: 0,
+        late_until: 0,
         order: Order::DueFirst,
     };
     let mut wakers = Wakers {

@@ -24,7 +24,7 @@
 //!        |  only if that changes the armed tick
 //!        v
 //!    shared       on a worker of the runtime:                      ------>  parking, sets the alarm
-//!                 elsewhere, or if the deadline has expired:       ------>  notifies the driver's task
+//!                 elsewhere:                                       ------>  notifies the driver's task
 //!
 //!
 //!    the driver, on a worker of its runtime

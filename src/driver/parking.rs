@@ -17,7 +17,7 @@
 //! panics, the alarm is not set, and the driver's task sets the alarm again. Test:
 //! `timer::tests::an_alarm_that_panics_is_set_again`.
 
-use std::{mem, task::Waker, thread};
+use std::{task::Waker, thread};
 
 use crate::{
     driver::{alarm::Alarm, arming::Arming, clock::Clock, turn::Turn},
@@ -27,21 +27,18 @@ use crate::{
 /// The armed tick, the alarm, and the state of the driver between two turns.
 pub(crate) struct Parking {
     pub(crate) arming: Arming,
-    clock: Clock,
-    parked: Mutex<Parked>,
+    pub(crate) clock: Clock,
+    /// `None` before the driver is made, and after it was dropped.
+    parked: Mutex<Option<Parked>>,
 }
 
-/// The alarm, and the waker that it wakes.
-type Alarmed = (Box<dyn Alarm>, Waker);
-
 /// The state that the lock protects.
-enum Parked {
-    /// The driver is not made yet, or was dropped.
-    Closed,
-    /// A thread takes a turn.
-    Taken(Alarmed),
-    /// The driver waits for the alarm.
-    Waiting(Alarmed, Turn),
+struct Parked {
+    alarm: Box<dyn Alarm>,
+    /// The waker that the alarm wakes.
+    waker: Waker,
+    /// `None` while a thread takes the turn.
+    turn: Option<Turn>,
 }
 
 impl Parking {
@@ -49,13 +46,14 @@ impl Parking {
         Self {
             arming: Arming::new(),
             clock,
-            parked: Mutex::new(Parked::Closed),
+            parked: Mutex::new(None),
         }
     }
 
     /// Provides the alarm, the waker that it wakes, and the first turn.
     pub(crate) fn open(&self, alarm: Box<dyn Alarm>, waker: Waker, turn: Turn) {
-        *self.parked.lock() = Parked::Waiting((alarm, waker), turn);
+        let turn = Some(turn);
+        *self.parked.lock() = Some(Parked { alarm, waker, turn });
     }
 
     /// Returns whether the armed tick is reached, so that the driver must take another turn.
@@ -65,7 +63,7 @@ impl Parking {
 
     /// Takes the turn, or returns `None` if another thread has taken it.
     pub(crate) fn begin(&self) -> Option<Turn> {
-        self.parked.lock().take()
+        self.parked.lock().as_mut()?.turn.take()
     }
 
     /// Takes the turn without waiting for the lock.
@@ -73,7 +71,7 @@ impl Parking {
     /// Returns `None` if another thread has taken the turn, or if a thread sets the alarm at this moment. It
     /// may be the calling thread, because an alarm may go off while it is set.
     pub(crate) fn try_begin(&self) -> Option<Turn> {
-        self.parked.try_lock()?.take()
+        self.parked.try_lock()?.as_mut()?.turn.take()
     }
 
     /// Puts the turn back, and sets the alarm. Drops the turn if the driver was dropped in the meantime. Returns
@@ -82,12 +80,12 @@ impl Parking {
         // Rust drops arguments after local variables. So a turn that is not put back is dropped after the lock
         // is released. It keeps parts of the runtime alive.
         let mut parked = self.parked.lock();
-        match mem::replace(&mut *parked, Parked::Closed) {
-            Parked::Taken(alarmed) => {
-                *parked = Parked::Waiting(alarmed, turn);
-                self.set_alarm(&mut parked)
+        match &mut *parked {
+            Some(parked) => {
+                parked.turn = Some(turn);
+                self.set_alarm(parked)
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -97,17 +95,17 @@ impl Parking {
     /// Does nothing while a thread takes a turn.
     #[cold]
     pub(crate) fn rearm(&self) -> thread::Result<()> {
-        self.set_alarm(&mut self.parked.lock())
+        match &mut *self.parked.lock() {
+            Some(parked) if parked.turn.is_some() => self.set_alarm(parked),
+            _ => Ok(()),
+        }
     }
 
-    /// Sets the alarm for the armed tick, if the driver waits and the clock can reach that tick.
+    /// Sets the alarm for the armed tick, if the clock can reach that tick.
     fn set_alarm(&self, parked: &mut Parked) -> thread::Result<()> {
-        // A tick beyond the clock's reach needs no alarm.
-        match (self.clock.instant(self.arming.tick()), parked) {
-            (Some(instant), Parked::Waiting((alarm, waker), _)) => {
-                unwind::catch(|| alarm.set(instant, waker))
-            }
-            _ => Ok(()),
+        match self.clock.instant(self.arming.tick()) {
+            Some(instant) => unwind::catch(|| parked.alarm.set(instant, &parked.waker)),
+            None => Ok(()),
         }
     }
 
@@ -115,23 +113,7 @@ impl Parking {
     ///
     /// The driver calls this function when it is dropped.
     pub(crate) fn close(&self) {
-        let closed = mem::replace(&mut *self.parked.lock(), Parked::Closed);
+        let closed = self.parked.lock().take();
         drop(closed);
-    }
-}
-
-impl Parked {
-    /// Takes the turn, or returns `None` if there is none.
-    fn take(&mut self) -> Option<Turn> {
-        match mem::replace(self, Self::Closed) {
-            Self::Waiting(alarmed, turn) => {
-                *self = Self::Taken(alarmed);
-                Some(turn)
-            }
-            other => {
-                *self = other;
-                None
-            }
-        }
     }
 }

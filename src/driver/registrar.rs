@@ -18,18 +18,8 @@ use crate::{
     driver::{
         arming::Earlier, clock::Clock, entries::Refused, left::Left, shard::Shard, shared::Shared,
     },
-    ground::{sync::Ordering, thread::is_current, unwind},
+    ground::{sync::Ordering, thread::is_current, unwind, waker},
 };
-
-/// The outcome of a reset.
-pub(crate) enum Reset {
-    /// The entry waits for its new deadline.
-    Pending,
-    /// The new deadline has expired, and the entry has fired. The caller must wake this waker.
-    Fired(Waker),
-    /// The entry was no longer in the wheel.
-    Absent,
-}
 
 /// Registers futures in one shard of one timer.
 ///
@@ -58,7 +48,7 @@ impl Registrar {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
-            clock: shared.clock,
+            clock: shared.parking.clock,
             shared,
             is_default: true,
             left,
@@ -110,7 +100,7 @@ impl Registrar {
         if self.shard.needs_the_time(tick) {
             return self.register_near(deadline, waker);
         }
-        self.insert(None, tick, waker)
+        self.add_entry(None, tick, waker)
     }
 
     /// Reads the clock, and then registers like [`register`](Self::register).
@@ -132,11 +122,11 @@ impl Registrar {
         let now = self.clock.reached(now);
         // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
         let is_coarse = tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published();
-        self.insert((!is_coarse).then(|| self.ahead(now)).flatten(), tick, waker)
+        self.add_entry((!is_coarse).then(|| self.ahead(now)).flatten(), tick, waker)
     }
 
     #[inline]
-    fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
+    fn add_entry(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
         let left = self.left.as_deref();
         if let Some((left, key)) = left.and_then(|left| Some((left, left.keys().next()?))) {
             match self.shard.take_over((left, key), now, deadline, waker) {
@@ -156,29 +146,27 @@ impl Registrar {
 
     /// Gives an entry another deadline, if the entry is still in the wheel.
     ///
-    /// If the new deadline has expired, the entry fires at once.
+    /// If the new deadline has expired, the entry fires at once, and its task is woken. Returns `false` if the entry was
+    /// not in the wheel.
     #[inline]
-    pub(crate) fn reset(&self, key: Key, deadline: Instant) -> Reset {
+    pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
         let tick = self.clock.deadline(deadline);
         match self.shard.postpone(key, tick) {
-            None => Reset::Absent,
+            None => false,
             // The driver visits the entry when the clock reaches the entry's old slot.
-            Some(true) => Reset::Pending,
+            Some(true) => true,
             Some(false) => self.reset_to_earlier(key, deadline, tick),
         }
     }
 
-    fn reset_to_earlier(&self, key: Key, deadline: Instant, tick: Tick) -> Reset {
+    fn reset_to_earlier(&self, key: Key, deadline: Instant, tick: Tick) -> bool {
         let now = self.clock.present();
         if now >= deadline {
-            return match self.shard.fire(key) {
-                Some(waker) => Reset::Fired(waker),
-                None => Reset::Absent,
-            };
+            return self.shard.fire(key).map(waker::wake).is_some();
         }
         let now = self.ahead(self.clock.reached(now));
         self.wake_for(self.shard.reset(now, key, tick));
-        Reset::Pending
+        true
     }
 
     /// Returns the tick to which this thread may advance the wheel, which is `now`.

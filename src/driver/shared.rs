@@ -25,13 +25,7 @@ use bounded_wheel::NEVER;
 use tokio::runtime;
 
 use crate::{
-    driver::{
-        arming::Earlier,
-        clock::Clock,
-        ending::{End, Ending},
-        parking::Parking,
-        shard::Shard,
-    },
+    driver::{arming::Earlier, clock::Clock, ending::Ending, parking::Parking, shard::Shard},
     ground::{
         notify::Notify,
         sync::{AtomicUsize, Ordering, worker_index},
@@ -50,13 +44,12 @@ pub(crate) struct Shared {
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
-    pub(crate) clock: Clock,
     pub(crate) shards: Box<[Arc<Shard>]>,
     /// The number of registrars that handles and futures hold. The number changes without a lock when a
     /// registrar is created or dropped.
     pub(crate) registrars: AtomicUsize,
     /// The number of times that the driver was woken. Only the two halves of the driver write this field.
-    wakeups: AtomicU64,
+    pub(crate) wakeups: AtomicU64,
     /// A function that runs when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
 }
@@ -73,7 +66,6 @@ impl Shared {
             notify: Notify::new(),
             ending: Ending::new(),
             runtime,
-            clock,
             shards: (0..shards).map(|_| Shard::new()).collect(),
             registrars: AtomicUsize::new(0),
             wakeups: AtomicU64::new(0),
@@ -121,21 +113,11 @@ impl Shared {
         trace::wake_up(by);
     }
 
-    /// Returns the number of times that the driver was woken.
-    pub(crate) fn wakeups(&self) -> u64 {
-        self.wakeups.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the driver task must end, because no handle and no future can reach the timer any more.
-    pub(crate) fn should_end(&self) -> bool {
-        self.registrars.load(Ordering::Acquire) == 0
-    }
-
     /// Closes the timer. The driver calls this function when it is dropped.
     ///
     /// From now on, the shards refuse registrations. The function wakes the wakers of all pending entries.
-    pub(crate) fn close(&self, end: End) {
-        self.ending.set(end);
+    pub(crate) fn close(&self, has_panicked: bool) {
+        self.ending.begin(has_panicked);
         (self.on_end)(self);
         let mut pending = 0;
         for shard in &self.shards {

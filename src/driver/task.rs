@@ -51,16 +51,11 @@ use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Wake, thread::
 
 use crate::{
     driver::{
-        ending::End,
         shared::Shared,
-        turn::{Turn, earliest},
+        turn::{Turn, next_tick},
     },
-    ground::{give_way::Yields, unwind},
+    ground::{give_way::Yields, sync::Ordering, unwind},
 };
-
-/// The reasons why the driver woke up. These names appear in the events.
-const ALARM: &str = "alarm";
-const NOTIFIED: &str = "notified";
 
 impl Wake for Shared {
     fn wake(self: Arc<Self>) {
@@ -70,8 +65,8 @@ impl Wake for Shared {
     fn wake_by_ref(self: &Arc<Self>) {
         let is_left = match self.parking.try_begin() {
             Some(turn) => {
-                self.record_wakeup(ALARM);
-                !take(self, turn).is_set || self.parking.is_due()
+                self.record_wakeup("alarm");
+                !drive(self, turn).is_set || self.parking.is_due()
             }
             None => true,
         };
@@ -91,8 +86,8 @@ impl DriverTask {
         let mut yields = Yields::default();
         loop {
             poll_fn(|cx| shared.notify.poll_notified(cx)).await;
-            shared.record_wakeup(NOTIFIED);
-            if shared.should_end() {
+            shared.record_wakeup("notified");
+            if shared.registrars.load(Ordering::Acquire) == 0 {
                 return;
             }
             if shared.parking.is_due() {
@@ -101,11 +96,11 @@ impl DriverTask {
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(turn) = shared.parking.begin() {
-                let taken = take(shared, turn);
-                if taken.has_fired {
+                let driven = drive(shared, turn);
+                if driven.has_fired {
                     yields.was_of_use();
                 }
-                if taken.is_set && !shared.parking.is_due() {
+                if driven.is_set && !shared.parking.is_due() {
                     break;
                 }
                 yields.give_way().await;
@@ -118,24 +113,21 @@ impl Drop for DriverTask {
     fn drop(&mut self) {
         self.0.parking.close();
         self.0.notify.forget();
-        self.0.close(match panicking() {
-            true => End::DriverPanicked,
-            false => End::DriverDropped,
-        });
+        self.0.close(panicking());
     }
 }
 
-/// The result of a turn that a half has taken.
-struct Taken {
+/// The result of a turn.
+struct Driven {
     has_fired: bool,
     /// Whether the alarm is set. If not, the half must take another turn, or leave it to the other half.
     is_set: bool,
 }
 
 /// Takes a turn, arms the driver, and sets the alarm.
-fn take(shared: &Shared, mut turn: Turn) -> Taken {
-    let taken = unwind::catch(|| {
-        let has_fired = turn.take(&shared.clock, &shared.shards);
+fn drive(shared: &Shared, mut turn: Turn) -> Driven {
+    let has_fired = unwind::catch(|| {
+        let has_fired = turn.run(&shared.parking.clock, &shared.shards);
         if !has_fired {
             // The driver has visited shards only for canceled entries. Other shards may also publish the
             // ticks of canceled entries.
@@ -143,10 +135,10 @@ fn take(shared: &Shared, mut turn: Turn) -> Taken {
         }
         has_fired
     });
-    shared.parking.arming.arm(|| earliest(&shared.shards, 0).1);
+    shared.parking.arming.arm(|| next_tick(&shared.shards));
     let is_set = unwind::is_ok(shared.parking.end(turn));
-    match taken {
-        Ok(has_fired) => Taken { has_fired, is_set },
+    match has_fired {
+        Ok(has_fired) => Driven { has_fired, is_set },
         Err(panic) => resume_unwind(panic),
     }
 }

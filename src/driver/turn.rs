@@ -17,7 +17,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bounded_wheel::{NEVER, Tick};
+use bounded_wheel::{NEVER, Order, Tick};
 use tokio::time::Instant;
 
 use crate::{
@@ -75,15 +75,20 @@ impl Turn {
         }
     }
 
-    /// Takes a turn. Returns whether an entry has fired.
-    pub(crate) fn take(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
-        let (start, order) = clock.read();
+    /// Does the work of a turn. Returns whether an entry has fired.
+    pub(crate) fn run(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
+        let (start, is_real) = clock.look();
         let late = start.checked_sub(LATE);
         let mut progress = Progress {
             time: Time {
                 now: clock.reached(start),
-                late: late.map_or(0, |late| clock.reached(late)),
-                order,
+                late_until: late.map_or(0, |late| clock.reached(late)),
+                // Tests with a paused clock rely on the strict order, even when the clock jumps ahead. There the
+                // strict order makes no entry late, because the clock stands still while a task runs.
+                order: match is_real {
+                    true => Order::DueFirst,
+                    false => Order::Strict,
+                },
             },
             budget: Budget {
                 steps: STEPS,
@@ -94,8 +99,10 @@ impl Turn {
         };
         while progress.budget.steps > 0 {
             let (shard, published) = earliest(shards, self.next_shard);
-            let Time { now, late, .. } = progress.time;
-            if published > now || !progress.budget.wakes.is_left(published <= late) {
+            let Time {
+                now, late_until, ..
+            } = progress.time;
+            if published > now || !progress.budget.wakes.is_left(published <= late_until) {
                 break;
             }
             self.next_shard = shard + 1;
@@ -108,7 +115,7 @@ impl Turn {
                 has_work = self.visit(clock, shards, shard, &mut progress);
             }
         }
-        if earliest(shards, 0).1 > progress.time.now {
+        if next_tick(shards) > progress.time.now {
             self.room.backlog_is_over();
         }
         progress.has_fired
@@ -149,9 +156,14 @@ impl Turn {
     }
 }
 
+/// Returns the earliest published tick of all shards.
+pub(crate) fn next_tick(shards: &[Arc<Shard>]) -> Tick {
+    earliest(shards, 0).1
+}
+
 /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
 /// such shards, returns the first shard from the index `from` on.
-pub(crate) fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
+fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
     let indexes = (from..shards.len()).chain(0..from);
     let published = indexes.map(|shard| (shard, shards[shard].published()));
     let earliest = published.min_by_key(|(_, tick)| *tick);
@@ -162,8 +174,8 @@ pub(crate) fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
 #[cfg(feature = "test-util")]
 pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
     let mut turn = Turn::new(Room::unlimited());
-    while earliest(shards, 0).1 <= clock.now() {
-        turn.take(clock, shards);
+    while next_tick(shards) <= clock.now() {
+        turn.run(clock, shards);
     }
 }
 
@@ -214,7 +226,7 @@ mod tests {
 
         /// Takes a turn. Returns the number of entries that each shard has fired so far.
         fn take(&self, turn: &mut Turn) -> Vec<usize> {
-            turn.take(&self.clock, &self.shards);
+            turn.run(&self.clock, &self.shards);
             let fired = |shard: &Arc<Shard>| shard.counts().lateness.counts.iter().sum::<u64>();
             let shards = self.shards.iter();
             shards.map(|shard| fired(shard) as usize).collect()

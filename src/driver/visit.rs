@@ -14,7 +14,7 @@ pub(crate) struct Time {
     /// The tick that the clock has reached.
     pub(crate) now: Tick,
     /// An entry with this deadline or an earlier deadline is late.
-    pub(crate) late: Tick,
+    pub(crate) late_until: Tick,
     pub(crate) order: Order,
 }
 
@@ -68,7 +68,7 @@ impl Shard {
             false => 0,
         };
         let mut steps = given - reserved;
-        if budget.wakes.is_left(self.published() <= time.late) {
+        if budget.wakes.is_left(self.published() <= time.late_until) {
             held.fire(time, &mut steps, &mut budget.wakes, &mut wakers.expired);
         }
         steps += reserved;
@@ -103,7 +103,7 @@ impl State {
         let lateness = &mut self.lateness;
         let fire = |entry: Removed<Waker>| {
             lateness.count(time.now.saturating_sub(entry.deadline));
-            let is_late = entry.deadline <= time.late;
+            let is_late = entry.deadline <= time.late_until;
             let last = expired.last();
             if !last.is_some_and(|last| last.will_wake(&entry.value)) {
                 wakes.count(is_late);

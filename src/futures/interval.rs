@@ -214,7 +214,7 @@ impl Interval {
         ready!(self.next.poll_with_budget(false, cx));
         let due = self.next.deadline();
         let now = Instant::now();
-        let next = next_tick(due, now, self.period, self.missed_tick_behavior);
+        let next = self.next_tick(due, now);
         self.next.reset_deadline(next);
         if next <= now {
             // A sleep whose deadline has just passed would wait for the next millisecond.
@@ -370,28 +370,24 @@ impl Interval {
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
-}
 
-/// Returns the instant of the next tick. The last tick was scheduled for `due`, and the interval returned it
-/// at `now`.
-#[inline]
-fn next_tick(
-    due: Instant,
-    now: Instant,
-    period: Duration,
-    behavior: MissedTickBehavior,
-) -> Instant {
-    if now <= clock::saturating_add(due, TOLERANCE) {
-        return clock::saturating_add(due, period);
-    }
-    match behavior {
-        MissedTickBehavior::Delay => clock::saturating_add(now, period),
-        MissedTickBehavior::Skip => {
-            let late = now.duration_since(due).as_nanos() % period.as_nanos();
-            let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
-            clock::saturating_add(now, period.saturating_sub(late))
+    /// Returns the instant of the next tick. The last tick was scheduled for `due`, and the interval returned it
+    /// at `now`.
+    #[inline]
+    fn next_tick(&self, due: Instant, now: Instant) -> Instant {
+        let on_time = clock::saturating_add(due, self.period);
+        if now <= clock::saturating_add(due, TOLERANCE) {
+            return on_time;
         }
-        _ => clock::saturating_add(due, period),
+        match self.missed_tick_behavior {
+            MissedTickBehavior::Delay => clock::saturating_add(now, self.period),
+            MissedTickBehavior::Skip => {
+                let late = now.duration_since(due).as_nanos() % self.period.as_nanos();
+                let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
+                clock::saturating_add(now, self.period.saturating_sub(late))
+            }
+            _ => on_time,
+        }
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
+use bounded_wheel::Key;
 use futures_core::FusedFuture;
 use tokio::time::Instant;
 
-use super::registration::Registration;
 use crate::{
-    driver::{clock, registrar::Registrar},
+    driver::{clock, entries::EntryState, registrar::Registrar},
     ground::coop,
     timer::Timer,
 };
@@ -141,7 +141,11 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// outside a runtime. If the timer has shut down, a poll before the deadline panics.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    registration: Registration,
+    pub(super) deadline: Instant,
+    /// The registrar that made the entry. A future for the default timer has no registrar before its first poll.
+    pub(super) registrar: Option<Arc<Registrar>>,
+    /// Shows the [state](super::registration).
+    pub(super) key: Option<Key>,
 }
 
 impl Sleep {
@@ -150,8 +154,11 @@ impl Sleep {
     /// If `registrar` is `None`, the future uses the default timer of the runtime that polls it.
     #[inline]
     pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
-        let registration = Registration::new(registrar, deadline);
-        Self { registration }
+        Self {
+            deadline,
+            registrar,
+            key: None,
+        }
     }
 
     /// Returns the instant at which the future becomes ready.
@@ -166,7 +173,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.registration.deadline
+        self.deadline
     }
 
     /// Returns whether the future has fired. If so, the next poll is ready.
@@ -199,7 +206,15 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.registration.is_elapsed()
+        match (self.key, &self.registrar) {
+            (None, _) => false,
+            (Some(Key::ABSENT), _) | (_, None) => true,
+            (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
+                EntryState::Pending => false,
+                EntryState::Fired => true,
+                EntryState::Closed => Instant::now() >= self.deadline,
+            },
+        }
     }
 
     /// Sets a new deadline.
@@ -264,18 +279,6 @@ impl Sleep {
         self.get_mut().reset_deadline(deadline_after(duration));
     }
 
-    /// Does what [`reset`](Self::reset) does, without the `Pin`. `reset` takes a `Pin` only because tokio's
-    /// method takes a `Pin`.
-    #[inline]
-    pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
-        self.registration.reset(deadline);
-    }
-
-    /// Makes the next poll ready. The deadline has passed.
-    pub(crate) fn finish(&mut self) {
-        self.registration.finish();
-    }
-
     /// Polls whether the deadline has passed.
     ///
     /// This poll does what a poll of the future does, but does not use the task's cooperative budget. An
@@ -303,8 +306,8 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.registration.poll_reached(cx));
-        self.registration.finish();
+        ready!(self.poll_reached(cx));
+        self.finish();
         Poll::Ready(())
     }
 
@@ -315,12 +318,12 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn poll_with_budget(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.registration.poll_reached(cx));
-        // If the registration is pending, the poll uses no budget.
+        ready!(self.poll_reached(cx));
+        // If the sleep is pending, the poll uses no budget.
         ready!(coop::poll_progress(had_budget, cx));
         // If the task has no budget, the line above returns pending. A pending future must not be terminated.
         // The test `a_sleep_without_budget_is_not_terminated` proves this.
-        self.registration.finish();
+        self.finish();
         Poll::Ready(())
     }
 }
@@ -411,6 +414,6 @@ impl Future for Sleep {
 impl FusedFuture for Sleep {
     #[inline]
     fn is_terminated(&self) -> bool {
-        self.registration.is_finished()
+        self.key == Some(Key::ABSENT)
     }
 }

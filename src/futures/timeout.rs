@@ -155,10 +155,7 @@ impl Timer {
     /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout {
-            future: future.into_future(),
-            limit: self.sleep_until(clock::after(duration)),
-        }
+        self.timeout_at(clock::after(duration), future)
     }
 
     /// Uses this timer to require that a future completes before `deadline`.

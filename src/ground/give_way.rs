@@ -4,7 +4,7 @@ use std::{
     future::{Future, poll_fn},
     mem,
     pin::pin,
-    task::{Context, Poll},
+    task::Poll,
 };
 
 use tokio::task::yield_now;
@@ -41,19 +41,15 @@ impl Yields {
             if mem::replace(&mut has_yielded, true) {
                 return Poll::Ready(());
             }
-            self.end_poll(cx);
-            Poll::Pending
+            self.quiet = (self.quiet + 1) % QUIET_POLLS;
+            match self.quiet {
+                0 => pin!(yield_now()).poll(cx),
+                _ => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
         })
         .await;
-    }
-
-    /// Wakes the task at the end of a poll, so that it is polled again after the tasks that are ready.
-    pub(crate) fn end_poll(&mut self, cx: &mut Context<'_>) {
-        self.quiet += 1;
-        if self.quiet < QUIET_POLLS {
-            return cx.waker().wake_by_ref();
-        }
-        self.quiet = 0;
-        let _pending = pin!(yield_now()).poll(cx);
     }
 }

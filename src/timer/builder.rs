@@ -190,7 +190,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        let (timer, driver) = self.assemble(|_| {})?;
+        let (timer, driver) = self.assemble()?;
         tokio::spawn(driver.run());
         timer.if_running()
     }
@@ -227,15 +227,15 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        match registry::insert(self.assemble(registry::remove)?) {
+        match registry::insert(self.assemble()?) {
             Ok(timer) => timer.if_running(),
             Err(_) => Err(BuildError::AlreadyInstalled),
         }
     }
 
-    /// Checks the settings, and makes a timer of the current runtime. The timer calls `on_end` when it has ended.
+    /// Checks the settings, and makes a timer of the current runtime.
     #[track_caller]
-    pub(super) fn assemble(&self, on_end: fn(&Shared)) -> Result<(Timer, DriverTask), BuildError> {
+    pub(super) fn assemble(&self) -> Result<(Timer, DriverTask), BuildError> {
         let (min, default_tick) = match self.sleeps_on_timer_fd {
             true => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
             false => (MIN_TICK, DEFAULT_TICK),
@@ -261,7 +261,7 @@ impl Builder {
             }
             _ => Box::new(TokioTime::new()),
         };
-        let shared = Shared::new(runtime.id(), Clock::new(given), shards, on_end);
+        let shared = Shared::new(runtime.id(), Clock::new(given), shards, registry::remove);
         let turn = Turn::new(Room::new(&runtime));
         Ok(Timer::assemble(shared, alarm, turn))
     }

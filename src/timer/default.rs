@@ -26,7 +26,7 @@
 //! * A thread in the state `Worker` keeps the entries of dropped futures for the next futures (see
 //!   [`left`](crate::driver::left)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
-//!   (`Registration::poll_refused`).
+//!   (`Sleep::poll_ended`).
 //! * [`Timer::current`] always asks which runtime is current.
 //!
 //! A worker of a runtime may run code of another runtime. In the state `Worker`, these futures register with the
@@ -39,7 +39,7 @@
 //!
 //! The timer still fires them, because the worker's runtime runs. `docs/limitations.md` lists the consequences.
 //! Asking for the current runtime would cost twice as much as a registration. When the worker's own runtime
-//! shuts down, such a future moves to the runtime that polls it (`Registration::poll_closed`).
+//! shuts down, such a future moves to the runtime that polls it (`Sleep::poll_ended`).
 //!
 //! A debug build with the feature `tracing` asks, and emits a warning (`trace::other_runtime`). Test:
 //! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.
@@ -104,36 +104,25 @@ enum Thread {
     Worker,
 }
 
-/// The answer of a thread's memory to a registration.
-enum Remembered {
-    Nothing,
-    Registrar(Arc<Registrar>),
-    /// The caller must also spawn a witness on this runtime.
-    WithWitness(Arc<Registrar>, runtime::Handle),
-}
-
 impl Memory {
-    /// Returns the registrar, if it belongs to the current runtime and worker.
+    /// Returns the registrar, if it belongs to the current runtime and worker. If the second value is a runtime, the
+    /// caller must also spawn a witness there.
     #[inline]
-    fn registrar(&mut self) -> Remembered {
+    fn registrar(&mut self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
         if self.worker != worker_index() {
-            return Remembered::Nothing;
+            return None;
         }
-        let Thread::Asks { as_worker } = &mut self.thread else {
-            return Remembered::Registrar(self.reference());
-        };
-        let current = match runtime::Handle::try_current() {
-            Ok(current) if current.id() == self.runtime => current,
-            _ => return Remembered::Nothing,
-        };
-        if let Some(registrations) = as_worker {
-            let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
-            *registrations = registrations.wrapping_add(1);
-            if is_turn {
-                return Remembered::WithWitness(self.reference(), current);
+        let mut witnessed = None;
+        if let Thread::Asks { as_worker } = &mut self.thread {
+            let current = runtime::Handle::try_current().ok();
+            let current = current.filter(|current| current.id() == self.runtime)?;
+            if let Some(registrations) = as_worker {
+                let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
+                *registrations = registrations.wrapping_add(1);
+                witnessed = is_turn.then_some(current);
             }
         }
-        Remembered::Registrar(self.reference())
+        Some((self.reference(), witnessed))
     }
 
     #[inline]
@@ -252,24 +241,18 @@ impl Timer {
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
-    let remembered = MEMORY.try_with(|memory| match &mut *memory.borrow_mut() {
-        Some(memory) => memory.registrar(),
-        None => Remembered::Nothing,
-    });
-    match remembered {
-        Ok(Remembered::Registrar(registrar)) => {
-            #[cfg(all(debug_assertions, feature = "tracing"))]
-            if !is_current(registrar.shared.runtime) {
-                trace::other_runtime();
-            }
-            registrar
-        }
-        Ok(Remembered::WithWitness(registrar, runtime)) => {
-            runtime.spawn(witness(runtime.id()));
-            registrar
-        }
-        Ok(Remembered::Nothing) | Err(_) => look_up_registrar(),
+    let remembered = MEMORY.try_with(|memory| memory.borrow_mut().as_mut()?.registrar());
+    let Some((registrar, witnessed)) = remembered.ok().flatten() else {
+        return look_up_registrar();
+    };
+    if let Some(runtime) = witnessed {
+        runtime.spawn(witness(runtime.id()));
     }
+    #[cfg(all(debug_assertions, feature = "tracing"))]
+    if !is_current(registrar.shared.runtime) {
+        trace::other_runtime();
+    }
+    registrar
 }
 
 /// Looks the registrar up, even if the thread remembers one.

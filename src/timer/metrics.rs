@@ -1,6 +1,6 @@
 //! The counts and the histogram of lateness that a timer keeps.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::atomic::Ordering, time::Duration};
 
 use crate::{
     driver::lateness::{self, Lateness},
@@ -58,7 +58,6 @@ impl Timer {
     /// assert_eq!((metrics.registered(), metrics.cancelled()), (1, 1));
     /// # }
     /// ```
-    #[must_use]
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared();
         let mut lateness = Lateness::new();
@@ -72,9 +71,9 @@ impl Timer {
         Metrics {
             pending,
             registered,
-            driver_wakeups: shared.wakeups(),
+            driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
             lateness: Histogram {
-                tick: shared.clock.duration(1),
+                tick: shared.parking.clock.duration(1),
                 lateness,
             },
         }
@@ -83,14 +82,12 @@ impl Timer {
 
 impl Metrics {
     /// Returns the number of entries that are registered now.
-    #[must_use]
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
     /// Returns the number of registrations. The number is the sum of the canceled, the fired and the pending
     /// entries.
-    #[must_use]
     pub fn registered(&self) -> u64 {
         self.registered
     }
@@ -99,13 +96,11 @@ impl Metrics {
     ///
     /// A future deregisters its entry when the future is dropped. When the timer's runtime shuts down, the timer
     /// deregisters all of its entries.
-    #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.registered - self.fired() - self.pending
     }
 
     /// Returns the number of entries that fired.
-    #[must_use]
     pub fn fired(&self) -> u64 {
         self.lateness.count()
     }
@@ -120,7 +115,6 @@ impl Metrics {
     /// * The alarm goes off while a thread drives the timer or sets the alarm.
     /// * The driver has work left after a turn.
     /// * No handle and no future uses the timer any longer.
-    #[must_use]
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
     }
@@ -151,7 +145,6 @@ impl Metrics {
     /// assert_eq!(metrics.lateness().max(), Duration::from_millis(16));
     /// # }
     /// ```
-    #[must_use]
     pub fn lateness(&self) -> &Histogram {
         &self.lateness
     }
@@ -219,15 +212,13 @@ impl Histogram {
     }
 
     /// Returns the number of entries in all buckets.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.lateness.counts.iter().sum()
     }
 
     /// Returns the sum of the lateness of all entries.
     ///
-    /// The sum saturates at 2^64 ticks. With the default tick, this is 9 million years.
-    #[must_use]
+    /// The sum saturates at 584 years.
     pub fn sum(&self) -> Duration {
         self.duration(self.lateness.sum)
     }
@@ -235,7 +226,6 @@ impl Histogram {
     /// Returns the upper bound of the highest bucket that is not empty.
     ///
     /// No entry was later than this bound. Returns zero if no entry fired.
-    #[must_use]
     pub fn max(&self) -> Duration {
         let highest = self.lateness.counts.iter().rposition(|count| *count > 0);
         self.bound(highest.unwrap_or(0))
@@ -249,7 +239,6 @@ impl Histogram {
     /// # Panics
     ///
     /// Panics if `quantile` is not between 0 and 1.
-    #[must_use]
     #[track_caller]
     pub fn quantile(&self, quantile: f64) -> Duration {
         assert!(
@@ -291,7 +280,6 @@ impl Histogram {
     /// assert_eq!(after.lateness().since(before.lateness()).count(), 1);
     /// # }
     /// ```
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         (since.lateness).combine(&earlier.lateness, u64::saturating_sub);
@@ -303,14 +291,10 @@ impl Histogram {
         lateness::bound(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
     }
 
-    /// Returns the duration of a number of ticks.
+    /// Returns the duration of a number of ticks, at most 584 years.
     fn duration(&self, ticks: u64) -> Duration {
-        const SECOND: u128 = 1_000_000_000;
         let nanos = self.tick.as_nanos() * u128::from(ticks);
-        match u64::try_from(nanos / SECOND) {
-            Ok(seconds) => Duration::new(seconds, (nanos % SECOND) as u32),
-            Err(_) => Duration::MAX,
-        }
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 

@@ -30,10 +30,7 @@ use std::{
 };
 
 use crate::{
-    driver::{
-        alarm::Alarm, ending::End, registrar::Registrar, shared::Shared, task::DriverTask,
-        turn::Turn,
-    },
+    driver::{alarm::Alarm, registrar::Registrar, shared::Shared, task::DriverTask, turn::Turn},
     error::BuildError,
 };
 
@@ -104,7 +101,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        self.end().is_some()
+        self.shared().ending.has_begun()
     }
 
     /// Returns the length of a tick. The timer rounds each deadline up to a tick.
@@ -123,7 +120,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.shared().clock.duration(1)
+        self.shared().parking.clock.duration(1)
     }
 
     /// Makes a timer and its driver, which the caller spawns on the runtime.
@@ -147,15 +144,10 @@ impl Timer {
 
     /// Returns the timer, unless its runtime has shut down and dropped the driver.
     fn if_running(self) -> Result<Self, BuildError> {
-        match self.end() {
-            None => Ok(self),
-            Some(_) => Err(BuildError::RuntimeShutdown),
+        match self.is_shutdown() {
+            false => Ok(self),
+            true => Err(BuildError::RuntimeShutdown),
         }
-    }
-
-    /// Returns how the timer ended, or `None` if it has not ended.
-    pub(crate) fn end(&self) -> Option<End> {
-        self.shared().ending.get()
     }
 
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.

@@ -17,8 +17,6 @@
 //!   process has a registry of its own. Test: `tests/alone/fork.rs`.
 
 use std::{
-    collections::{HashMap, hash_map::DefaultHasher},
-    hash::BuildHasherDefault,
     process, ptr,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -31,14 +29,11 @@ use crate::{
     ground::sync::{Mutex, const_fn},
 };
 
-// The hasher makes a constant of the empty map. A map that the first caller makes would need another lock.
-type Timers = HashMap<runtime::Id, Timer, BuildHasherDefault<DefaultHasher>>;
-
 /// The default timers of one process.
 struct Registry {
     /// The process to which the registry belongs, or 0 if no process has used it.
     process: AtomicU32,
-    timers: Mutex<Timers>,
+    timers: Mutex<Vec<Timer>>,
 }
 
 /// The number of processes that can have a registry of their own: a program, a process that it forks, a process
@@ -58,14 +53,14 @@ impl Registry {
         fn new() -> Self {
             Self {
                 process: AtomicU32::new(0),
-                timers: Mutex::new(Timers::with_hasher(BuildHasherDefault::new())),
+                timers: Mutex::new(Vec::new()),
             }
         }
     }
 }
 
 /// Returns the default timers of the calling process.
-fn timers() -> &'static Mutex<Timers> {
+fn timers() -> &'static Mutex<Vec<Timer>> {
     let process = process::id();
     let is_mine = |registry: &&Registry| {
         let owner = &registry.process;
@@ -86,7 +81,7 @@ pub(super) fn timer(current: runtime::Id) -> Timer {
     if let Some(timer) = existing(current) {
         return timer;
     }
-    let made = Timer::builder().assemble(remove);
+    let made = Timer::builder().assemble();
     insert(made.expect("the defaults are in range")).unwrap_or_else(|existing| existing)
 }
 
@@ -100,34 +95,31 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<Timer> {
 #[track_caller]
 pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Timer> {
     let runtime = timer.shared().runtime;
-    let replaced = {
-        let mut timers = self::timers().lock();
+    {
+        let mut timers = timers().lock();
         if let Some(existing) = live(&timers, runtime) {
             return Err(existing);
         }
-        timers.insert(runtime, timer.clone())
-    };
-    drop(replaced);
+        timers.push(timer.clone());
+    }
     tokio::spawn(driver.run());
     Ok(timer)
 }
 
-/// Removes a timer that ends.
+/// Removes a timer that ends, if it is a default timer.
 pub(super) fn remove(shared: &Shared) {
-    let runtime = shared.runtime;
     let removed = {
-        let mut timers = self::timers().lock();
-        match timers.get(&runtime) {
-            Some(timer) if ptr::eq(timer.shared(), shared) => timers.remove(&runtime),
-            _ => None,
-        }
+        let mut timers = timers().lock();
+        let place = (timers.iter()).position(|timer| ptr::eq(timer.shared(), shared));
+        place.map(|place| timers.swap_remove(place))
     };
     drop(removed);
 }
 
 /// Returns the default timer of a runtime, unless the timer has ended and is about to remove itself.
-fn live(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
-    timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
+fn live(timers: &[Timer], runtime: runtime::Id) -> Option<Timer> {
+    let is_it = |timer: &&Timer| timer.shared().runtime == runtime && !timer.is_shutdown();
+    timers.iter().find(is_it).cloned()
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -41,6 +41,6 @@ use crate::driver::turn::expire_now;
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
     if let Some(timer) = registry::existing(Handle::current().id()) {
-        expire_now(&timer.shared().clock, &timer.shared().shards);
+        expire_now(&timer.shared().parking.clock, &timer.shared().shards);
     }
 }

@@ -187,8 +187,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         ControlFlow::Continue(())
     }
 
-    /// Ends an advance that has not reached `to`. With [`Order::DueFirst`], moves `now` up to `to`, and every slot that
-    /// `now` reaches goes to the backlog. Each slot costs O(1).
+    /// Ends an advance that has not done all of its work. With [`Order::DueFirst`], moves `now` up to `to`, and every
+    /// slot that `now` reaches goes to the backlog. Each slot costs O(1).
     #[cold]
     fn stop(&mut self, to: Tick, order: Order) -> ControlFlow<()> {
         if order == Order::Strict {

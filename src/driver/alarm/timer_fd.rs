@@ -26,6 +26,7 @@ use tokio::{
         Interest,
         unix::{AsyncFd, AsyncFdReadyGuard},
     },
+    runtime::{Handle, RuntimeFlavor},
     task::coop::unconstrained,
     time::Instant,
 };
@@ -53,6 +54,7 @@ impl TimerFd {
     pub(crate) fn new() -> io::Result<Self> {
         // This call panics if time is not enabled in the runtime.
         let substitute = TokioTime::new();
+        let flavor = Handle::current().runtime_flavor();
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[expect(
@@ -63,7 +65,7 @@ impl TimerFd {
         let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
         Ok(Self {
             fd,
-            substitute: substitute.can_be_paused.then_some(substitute),
+            substitute: (flavor != RuntimeFlavor::MultiThread).then_some(substitute),
         })
     }
 

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::Alarm;
-use crate::driver::clock::{DEFAULT_TICK, can_be_paused, look};
+use crate::driver::clock::{DEFAULT_TICK, look};
 
 /// The alarm for a tick is set for an earlier instant. This value is the difference: just under one
 /// [`DEFAULT_TICK`].
@@ -40,8 +40,6 @@ const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 /// A [`tokio::time::Sleep`] that is reset when the alarm is set.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
-    /// Whether the runtime's clock can be paused.
-    pub(super) can_be_paused: bool,
 }
 
 impl TokioTime {
@@ -54,17 +52,13 @@ impl TokioTime {
     pub(crate) fn new() -> Self {
         Self {
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            can_be_paused: can_be_paused(),
         }
     }
 
     /// Returns the instant for which tokio's timer must be set.
-    fn early(&self, instant: Instant) -> Instant {
+    fn early(instant: Instant) -> Instant {
         let before = |lead| instant.checked_sub(lead).unwrap_or(instant);
-        let (now, is_real) = match self.can_be_paused {
-            true => look(),
-            false => (Instant::now(), true),
-        };
+        let (now, is_real) = look();
         if is_real {
             // For the current time, tokio's timer goes off at the next millisecond.
             return before(LEAD).max(now);
@@ -77,7 +71,7 @@ impl TokioTime {
 
 impl Alarm for TokioTime {
     fn set(&mut self, instant: Instant, waker: &Waker) {
-        let early = self.early(instant);
+        let early = Self::early(instant);
         self.sleep.as_mut().reset(early);
         // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
         let polled = poll_fn(|cx| self.sleep.as_mut().poll(cx));

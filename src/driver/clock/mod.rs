@@ -8,11 +8,8 @@ pub(crate) mod manual;
 
 use std::time::Duration;
 
-use bounded_wheel::{NEVER, Order, Tick};
-use tokio::{
-    runtime::{self, RuntimeFlavor},
-    time::Instant,
-};
+use bounded_wheel::{NEVER, Tick};
+use tokio::time::Instant;
 
 /// The tick of a timer whose builder sets no tick: 1/64 ms, which is 15.625 µs.
 ///
@@ -40,8 +37,6 @@ pub(crate) struct Clock {
     multiplier: u64,
     /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
     shift: u32,
-    /// Whether tests can pause the time of the runtime. tokio pauses only the time of current-thread runtimes.
-    can_be_paused: bool,
     /// The clock that a test moves by hand.
     #[cfg(test)]
     manual: Option<manual::Manual>,
@@ -57,7 +52,6 @@ impl Clock {
             tick,
             multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
             shift,
-            can_be_paused: can_be_paused(),
             #[cfg(test)]
             manual: None,
         }
@@ -78,27 +72,13 @@ impl Clock {
         self.reached(self.present())
     }
 
-    /// Returns the current time, and the order in which the driver fires entries.
-    ///
-    /// Tests with a paused clock rely on the strict order, even when the clock jumps ahead. On a paused clock
-    /// the strict order makes no entry late, because the clock stands still while a task runs.
-    pub(crate) fn read(&self) -> (Instant, Order) {
-        match self.look() {
-            (now, true) => (now, Order::DueFirst),
-            (now, false) => (now, Order::Strict),
-        }
-    }
-
     /// Returns the current time, and whether it is the system's time: see [`look`].
-    fn look(&self) -> (Instant, bool) {
+    pub(crate) fn look(&self) -> (Instant, bool) {
         #[cfg(test)]
         if let Some(manual) = self.manual {
             return (manual.now(), manual.is_real());
         }
-        match self.can_be_paused {
-            true => look(),
-            false => (Instant::now(), true),
-        }
+        look()
     }
 
     /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
@@ -207,12 +187,6 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
             return sum;
         }
     }
-}
-
-/// Returns whether tests can pause the time of the current runtime.
-pub(crate) fn can_be_paused() -> bool {
-    let runtime = runtime::Handle::try_current();
-    runtime.map_or(true, |it| it.runtime_flavor() != RuntimeFlavor::MultiThread)
 }
 
 /// Returns the current time, and whether it is the system's time.
