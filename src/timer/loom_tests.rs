@@ -26,7 +26,11 @@ use tokio::{
 
 use super::*;
 use crate::{
-    driver::{clock::manual::Manual, loom_tests::Wakes, room::Room},
+    driver::{
+        clock::{Clock, manual::Manual},
+        loom_tests::Wakes,
+        room::Room,
+    },
     futures::Sleep,
     ground::{sync, unwind},
 };
