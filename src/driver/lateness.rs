@@ -16,7 +16,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             counts: [0; BUCKETS],
             sum: 0,

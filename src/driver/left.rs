@@ -84,15 +84,12 @@ const LEAVERS: usize = 4;
 
 /// The entries that futures have left with the workers of a shard. The lock of the shard protects the list.
 // An array, because no thread allocates under the lock.
+#[derive(Default)]
 pub(crate) struct Leavers([Option<Arc<Left>>; LEAVERS]);
 
 impl Leavers {
     /// The maximum number of entries that futures have left in a shard.
     pub(crate) const MAX_LEFT: usize = LEAVERS * PLACES;
-
-    pub(crate) const fn new() -> Self {
-        Self([const { None }; LEAVERS])
-    }
 
     /// Adds a worker, and returns whether there was room for it.
     pub(crate) fn add(&mut self, left: Arc<Left>) -> bool {

@@ -36,7 +36,7 @@ use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Refill, Tick};
 
 use crate::{
     driver::{arming::Earlier, lateness::Lateness, left::Leavers},
-    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Wheel, const_fn, constant},
+    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Wheel},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -81,28 +81,21 @@ pub(super) struct Held<'a> {
 }
 
 impl Shard {
-    // The `Arc` is made from a box, because `Arc::new` would have the shard on its stack.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::from(Box::new(constant!(Self::empty())))
-    }
-
-    const_fn! {
-        fn empty() -> Self {
-            Self {
-                state: Mutex::new(State {
-                    closed: false,
-                    published: NEVER,
-                    registered: 0,
-                    leavers: Leavers::new(),
-                    wheel: Wheel::new(0),
-                    lateness: Lateness::new(),
-                }),
-                published: Published {
-                    tick: AtomicU64::new(NEVER),
-                    advanced: AtomicU64::new(0),
-                },
-            }
-        }
+        Arc::new(Self {
+            state: Mutex::new(State {
+                closed: false,
+                published: NEVER,
+                registered: 0,
+                leavers: Leavers::default(),
+                wheel: Wheel::new(0),
+                lateness: Lateness::new(),
+            }),
+            published: Published {
+                tick: AtomicU64::new(NEVER),
+                advanced: AtomicU64::new(0),
+            },
+        })
     }
 
     #[inline]

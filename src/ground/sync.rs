@@ -32,26 +32,7 @@ pub(crate) use tokio::runtime::worker_index;
 
 use std::sync::{PoisonError, TryLockError};
 
-/// Evaluates an expression when the crate is compiled. Loom makes its locks only at run time, so there the
-/// expression is an ordinary one.
-///
-/// The compiler copies a boxed constant to the heap. A boxed value passes through the stack of each of its
-/// constructors, and in a debug build each of them has a copy.
-#[cfg(not(tokio_wheel_loom))]
-macro_rules! constant {
-    ($value:expr) => {
-        const { $value }
-    };
-}
-#[cfg(tokio_wheel_loom)]
-macro_rules! constant {
-    ($value:expr) => {
-        $value
-    };
-}
-pub(crate) use constant;
-
-/// Declares a function that [`constant!`] can call.
+/// Declares a function that makes a constant. Loom makes its locks only at run time, so there it is an ordinary one.
 #[cfg(not(tokio_wheel_loom))]
 macro_rules! const_fn {
     ($visibility:vis fn $($function:tt)*) => { $visibility const fn $($function)* };

@@ -237,7 +237,7 @@ impl<T> DelayQueue<T> {
 
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = TickSleep::of(timer);
-        let mut wheel = Box::new(const { Wheel::new(0) });
+        let mut wheel = Box::new(Wheel::new(0));
         wheel.catch_up(sleep.clock.now());
         Self {
             wheel,

@@ -239,16 +239,13 @@ pub const FINE_TO: u64 = COARSE_FROM - 63;
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level.
 /// Models and property tests also use wheels with 2 levels of 4 slots.
-// The fields that every operation uses come first, so they lie next to the lock in front of the
-// wheel. Otherwise, the slots would lie between the lock and these fields.
-#[repr(C)]
 pub struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
     /// The tick that the wheel has reached.
     now: Tick,
     /// The entries, in chunks.
     nodes: Nodes<T>,
-    /// The slots and the backlog, as lists of entries.
-    rings: Rings<ROWS, SLOTS>,
+    /// The slots and the backlog, as lists of entries, which take 6 KiB.
+    rings: Box<Rings<ROWS, SLOTS>>,
 }
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
@@ -256,14 +253,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     pub const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
     /// Creates an empty wheel that has reached the tick `now`.
-    ///
-    /// A wheel takes 6 KiB. So its owner makes a constant of it, which the compiler copies to the heap, and not a
-    /// value on the stack.
-    pub const fn new(now: Tick) -> Self {
+    pub fn new(now: Tick) -> Self {
         Self {
             now,
             nodes: Nodes::new(),
-            rings: Rings::new(),
+            rings: Box::new(const { Rings::new() }),
         }
     }
 
@@ -464,7 +458,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Removes all entries. The caller drops them.
     pub fn take(&mut self) -> Nodes<T> {
-        self.rings = const { Rings::new() };
+        *self.rings = const { Rings::new() };
         mem::replace(&mut self.nodes, Nodes::new())
     }
 }
