@@ -82,17 +82,6 @@ impl Registrar {
         self.all.get()?[index].upgrade()
     }
 
-    /// Leaves the entry of a dropped future, or deregisters it. Returns a waker that the caller must drop.
-    ///
-    /// Only the thread to which the registrar belongs calls this function.
-    #[inline]
-    pub(crate) fn leave(&self, key: Key) -> Option<Waker> {
-        match &self.left {
-            Some(left) => self.shard.leave(left, key),
-            None => self.shard.deregister(key),
-        }
-    }
-
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {

@@ -300,26 +300,25 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
 /// Takes over the reference of a future, and the entry if the future was dropped. The next future that this thread
 /// registers can use them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`left`](crate::driver::left).
 #[inline]
-pub(crate) fn leave(registrar: Arc<Registrar>, mut key: Option<Key>) {
-    let mut registrar = Some(registrar);
+pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
+    let mut dropped = Some((registrar, key));
     let unused = MEMORY.try_with(|memory| {
         let mut memory = memory.borrow_mut();
         let memory = memory.as_mut()?;
-        let dropped = registrar.take()?;
+        let (registrar, key) = dropped.take()?;
         // A thread that was this worker until it blocked in place also leaves the entry.
-        let is_left =
-            matches!(memory.thread, Thread::Worker) && Arc::ptr_eq(&dropped, &memory.registrar);
-        let unused = key.take().and_then(|key| match is_left {
-            true => dropped.leave(key),
-            false => dropped.shard.deregister(key),
+        let is_mine =
+            matches!(memory.thread, Thread::Worker) && Arc::ptr_eq(&registrar, &memory.registrar);
+        let unused = key.and_then(|key| match &registrar.left {
+            Some(left) if is_mine => registrar.shard.leave(left, key),
+            _ => registrar.shard.deregister(key),
         });
-        registrar = memory.keep(dropped);
-        unused
+        Some((memory.keep(registrar), unused))
     });
     // Dropping a waker runs user code, and dropping the last reference may wake the driver. So the borrow must
     // have ended. The waker may belong to another task, whose panic would harm this task.
     unwind::discard(unused);
-    if let (Some(registrar), Some(key)) = (registrar, key) {
+    if let Some((registrar, Some(key))) = dropped {
         // The thread has no memory, or ends.
         drop(registrar.shard.deregister(key));
     }

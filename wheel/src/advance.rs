@@ -147,7 +147,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         mut fire: impl FnMut(Removed<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if self.has_backlog() {
-            if self.fire_late(steps, &mut fire).is_break() {
+            // Late entries fire first, from the earliest slot to the latest.
+            let late = self.visit(Self::LATE, self.now, steps, &mut fire);
+            if late.is_break() || self.rings.first(Self::LATE).is_some() {
                 return self.stop(to, order);
             }
             // Earlier advances with `Order::DueFirst` may have left a backlog.
@@ -237,22 +239,6 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             self.cascade_ring(levels(self).trailing_zeros() as usize, steps);
         }
         ControlFlow::Continue(())
-    }
-
-    /// Passes late entries to `fire`, from the earliest slot to the latest.
-    ///
-    /// The function visits at most `steps` entries, and subtracts their number from `steps`. `fire`
-    /// can stop the function earlier. Returns `Break` if it was stopped, or if entries are left.
-    fn fire_late(
-        &mut self,
-        steps: &mut usize,
-        fire: impl FnMut(Removed<T>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        self.visit(Self::LATE, self.now, steps, fire)?;
-        match self.rings.first(Self::LATE) {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
     }
 
     /// Returns the occupied slot that starts first.
