@@ -20,8 +20,10 @@ async fn a_handle_tells_how_far_its_task_is() {
     let mut task = scheduler.schedule_at(deadline, sleep(ms(10))).unwrap();
     assert_eq!(told(&task), (false, false, false));
     sleep(ms(6)).await;
+    assert!(!task.cancel(), "it runs");
     assert_eq!(told(&task), (true, false, false), "it runs");
     sleep(ms(6)).await;
+    assert!(!task.cancel(), "it has ended");
     assert_eq!(told(&task), (true, true, false), "it has ended");
     let (_, waker) = Wakes::new();
     assert_ready!(poll(&mut task, &waker)).unwrap();
@@ -66,12 +68,6 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
     let scheduler = Scheduler::new();
     for panics in [false, true] {
         let drops = Count::default();
-        let looks = || {
-            let drops = drops.clone();
-            let (found, finds) = mpsc::channel();
-            let hook = Hook::on_wake(move || found.send(drops.get()).unwrap());
-            (hook.waker(), finds)
-        };
         let end = move || {
             if panics {
                 quiet_panic();
@@ -83,8 +79,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
             end();
         };
         let mut once = scheduler.schedule(ms(5), once).unwrap();
-        let (waker, finds) = looks();
-        assert_pending!(poll(&mut once, &waker));
+        let finds = looks(&mut once, &drops);
         sleep(ms(10)).await;
         assert_eq!(finds.try_recv(), Ok(1));
 
@@ -99,8 +94,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
         let mut periodic = scheduler
             .schedule_at_fixed_rate(ms(5), ms(5), make)
             .unwrap();
-        let (waker, finds) = looks();
-        assert_pending!(poll(&mut periodic, &waker));
+        let finds = looks(&mut periodic, &drops);
         sleep(ms(10)).await;
         assert_eq!(finds.try_recv(), Ok(2));
     }

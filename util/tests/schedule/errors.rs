@@ -24,11 +24,6 @@ async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
     assert_message(&refused, &["max_pending is 3"]);
     assert!(format!("{refused:?}").contains("limit: Some(3)"));
     assert_eq!(refused.into_inner().await, 7);
-
-    let scheduler = limited(1);
-    let _task = scheduler.schedule(secs(1), async {}).unwrap();
-    let refused = scheduler.schedule(secs(1), async {}).unwrap_err();
-    assert_message(&refused, &["max_pending is 1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,44 +51,27 @@ async fn a_refusal_after_the_shutdown_carries_the_future_back() {
 }
 
 #[test]
-fn a_period_of_zero_panics_in_the_callers_frame() {
-    paused().block_on(async {
-        let scheduler = limited(1);
-        let skip = MissedTickBehavior::Skip;
-        let (second, zero) = (secs(1), Duration::ZERO);
-        let run = || async {};
-        let period = "`period` must be non-zero";
-        let delay = "`delay` must be non-zero";
-        assert_panics(
-            || scheduler.schedule_at_fixed_rate(second, zero, run),
-            &[period],
-        );
-        assert_panics(
-            || scheduler.schedule_at_fixed_rate_with(skip, second, zero, run),
-            &[period],
-        );
-        assert_panics(
-            || scheduler.schedule_with_fixed_delay(second, zero, run),
-            &[delay],
-        );
-        assert!(
-            scheduler.schedule(second, async {}).is_ok(),
-            "the limit has room"
-        );
-    });
-}
-
-#[test]
-fn a_limit_of_zero_panics_in_the_callers_frame() {
+fn mistakes_panic_in_the_callers_frame() {
     assert_panics(
         || Scheduler::builder().max_pending(0),
         &["max_pending must be at least 1, got 0"],
     );
-}
-
-#[test]
-fn a_scheduler_outside_a_runtime_panics_in_the_callers_frame() {
     assert_panics(|| Scheduler::new(), &["outside of a tokio runtime"]);
+    paused().block_on(async {
+        let scheduler = limited(1);
+        let (zero, run) = (Duration::ZERO, || async {});
+        let period = &["`period` must be non-zero"];
+        let delay = &["`delay` must be non-zero"];
+        assert_panics(|| scheduler.schedule_at_fixed_rate(zero, zero, run), period);
+        let with =
+            || scheduler.schedule_at_fixed_rate_with(MissedTickBehavior::Skip, zero, zero, run);
+        assert_panics(with, period);
+        assert_panics(
+            || scheduler.schedule_with_fixed_delay(zero, zero, run),
+            delay,
+        );
+        assert_eq!(limit::room(&scheduler), 1);
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,21 +71,19 @@ fn is_panic<T>(task: ScheduledTask<T>) {
 
 #[test]
 fn when_a_run_panics() {
-    let hostile = |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { quiet_panic() });
-    the_others_run(
-        move |scheduler, delay| hostile(scheduler, delay).unwrap(),
-        is_panic,
-    );
+    let hostile = |scheduler: &Scheduler, delay| {
+        let task = scheduler.schedule(delay, async { quiet_panic() });
+        task.unwrap()
+    };
+    the_others_run(hostile, is_panic);
 }
 
-/// The payload of the panic also panics when the handle or the error drops it.
+/// The payload of the panic also panics when the handle or the error drops it. A `CancelHandle` does not keep it.
 #[test]
 fn when_a_panics_payload_panics() {
     let hostile = |scheduler: &Scheduler, delay| {
-        let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
-        scheduler
-            .schedule::<BoxFuture>(delay, Box::pin(run))
-            .unwrap()
+        let run: Run = Box::pin(async { resume_unwind(Box::new(PanicsOnDrop)) });
+        scheduler.schedule(delay, run).unwrap()
     };
     the_others_run(hostile, |task| {
         let error = ended(task).err().unwrap();
@@ -95,9 +93,19 @@ fn when_a_panics_payload_panics() {
     the_others_run(hostile, |task| {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
     });
+    the_others_run(detached(hostile), drop);
 }
 
-type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Drops the handle of each hostile task, apart from its `CancelHandle`. Returns another task.
+fn detached<T>(
+    hostile: impl Fn(&Scheduler, Duration) -> ScheduledTask<T> + Send + 'static,
+) -> impl Fn(&Scheduler, Duration) -> ScheduledTask<()> + Send + 'static {
+    move |scheduler, delay| {
+        let handle = hostile(scheduler, delay).cancel_handle();
+        let task = scheduler.schedule(delay, async move { drop(handle) });
+        task.unwrap()
+    }
+}
 
 #[test]
 fn when_a_future_panics_as_it_is_dropped_after_its_run() {
@@ -113,13 +121,7 @@ fn when_an_output_panics_as_it_is_dropped() {
     the_others_run(hostile, |task| {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
     });
-    let detached = move |scheduler: &Scheduler, delay| {
-        drop(hostile(scheduler, delay));
-        let task = scheduler.schedule(delay, async {}).unwrap();
-        task.cancel();
-        task
-    };
-    the_others_run(detached, drop);
+    the_others_run(detached(hostile), drop);
 }
 
 #[test]
@@ -152,56 +154,14 @@ fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
         };
         let task = scheduler.schedule_at_fixed_rate(delay, ms(1), make);
         handle.set(task.unwrap()).ok();
-        scheduler.schedule(delay, async move {
+        let waits = scheduler.schedule(delay, async move {
             while !handle.get().unwrap().is_finished() {
                 yield_now().await;
             }
-        })
+        });
+        waits.unwrap()
     };
-    the_others_run(
-        move |scheduler, delay| hostile(scheduler, delay).unwrap(),
-        drop,
-    );
-}
-
-/// The panic reaches the caller of `cancel`. The task is canceled all the same.
-#[tokio::test(start_paused = true)]
-async fn when_a_future_panics_as_it_is_cancelled() {
-    let scheduler = limited(1);
-    let (wakes, waker) = Wakes::new();
-    let mut task = scheduler.schedule(ms(5), BombFuture).unwrap();
-    assert_pending!(poll(&mut task, &waker));
-    assert!(catch_unwind(AssertUnwindSafe(|| task.cancel())).is_err());
-    assert!(task.is_cancelled() && !task.cancel());
-    assert_eq!(wakes.count(), 1);
-    assert_eq!(limit::room(&scheduler), 1);
-    assert!(ended(task).unwrap_err().is_cancelled());
-    assert_eq!(
-        output(scheduler.schedule(ms(5), async { 7 }).unwrap()).await,
-        7
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
-    let scheduler = Scheduler::new();
-    let drops = Count::default();
-    for n in 0..10 {
-        let held = drops.on_drop();
-        let both = async move {
-            let _held = held;
-            BombFuture.await
-        };
-        drop(scheduler.schedule(secs(n), BombFuture).unwrap());
-        drop(scheduler.schedule(secs(n), both).unwrap());
-    }
-    let left = scheduler.shutdown();
-    assert_eq!((left.len(), drops.get()), (20, 0));
-    for task in left {
-        // The type of the handle does not show which tasks panic.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
-    }
-    assert_eq!(drops.get(), 10);
+    the_others_run(hostile, drop);
 }
 
 /// Every end of a task catches a waker that panics.

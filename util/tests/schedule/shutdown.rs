@@ -72,18 +72,6 @@ async fn what_is_given_back_tells_its_deadline_and_kind() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_task_that_is_given_back_panics_when_it_is_run() {
-    let scheduler = Scheduler::new();
-    let task = scheduler
-        .schedule(secs(1), async { quiet_panic() })
-        .unwrap();
-    let left = scheduler.shutdown().pop().unwrap();
-    let end = tokio::spawn(left).await.unwrap_err();
-    assert!(end.is_panic());
-    assert!(result(task).await.unwrap_err().is_shutdown());
-}
-
 /// Tasks that have started complete. The current run of a periodic task is its last run.
 #[tokio::test(start_paused = true)]
 async fn what_has_started_goes_on() {
