@@ -1,12 +1,6 @@
 //! Panics. Each message names the key and the remedy, and each location is the caller's.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::*;
-use crate::support::{
-    hostile::{Hook, quiet_panic},
-    panics::{Panicked, assert_panics, panic_of},
-};
 
 #[test]
 fn an_absent_key_panics_in_the_callers_frame() {

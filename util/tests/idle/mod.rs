@@ -5,7 +5,6 @@
 
 mod basics;
 mod ends;
-mod instants;
 mod oracle;
 mod pressure;
 mod runtimes;

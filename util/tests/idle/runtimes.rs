@@ -1,4 +1,4 @@
-//! The timer on which a reaper waits, on runtimes and other executors.
+//! The timer on which a reaper waits. `ground::tick_sleep` tests a reaper that moves to another runtime.
 
 use super::*;
 
@@ -26,43 +26,6 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     );
 }
 
-#[test]
-fn another_executor() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { Timer::current() });
-        let start = Instant::now();
-        let (set, mut reaper) = IdleSet::with_timer(ms(10), &timer);
-        for key in [15, 5, 25] {
-            set.touch_with_timeout(&key, ms(key));
-        }
-        for key in [5, 15, 25] {
-            assert_eq!(tokio_test::block_on(reaper.reap()), Some(key));
-            assert!(start.elapsed() >= ms(key));
-        }
-    });
-}
-
-#[test]
-fn made_and_filled_outside_of_a_runtime() {
-    let (set, mut reaper) = IdleSet::new(ms(20));
-    let start = Instant::now();
-    for key in ["gone", "late", "never"] {
-        set.touch(key);
-    }
-    set.touch_with_timeout("never", Duration::MAX);
-    set.touch_with_timeout("now", Duration::ZERO);
-    set.remove("gone");
-    does_not_hang(move || {
-        current_thread().block_on(async {
-            assert_eq!(reaper.reap().await.as_deref(), Some("now"));
-            assert_eq!(reaper.reap().await.as_deref(), Some("late"));
-            assert!(start.elapsed() >= ms(20));
-        });
-    });
-    assert_eq!(set.len(), 0, "the drop of the reaper empties the set");
-}
-
 /// If a poll outside a runtime must wait, it panics with a message that names the remedy.
 #[test]
 fn a_poll_outside_of_a_runtime_names_the_remedy() {
@@ -70,21 +33,6 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
     set.touch(&1);
     let poll = || reaper.poll_reap(&mut Context::from_waker(Waker::noop()));
     assert_panics(poll, &["polled outside of a tokio runtime"]);
-}
-
-#[test]
-fn a_set_outlives_the_runtime_of_its_reaper() {
-    does_not_hang(|| {
-        let (set, mut reaper) = IdleSet::new(ms(20));
-        let touched = Instant::now();
-        set.touch(&1);
-        let first = current_thread();
-        let poll = poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx).is_pending()));
-        assert!(first.block_on(poll));
-        drop(first);
-        assert_eq!(current_thread().block_on(reaper.reap()), Some(1));
-        assert!(touched.elapsed() >= ms(20));
-    });
 }
 
 /// The timer's clock is paused and jumps. The clock of the polling thread is not paused.
