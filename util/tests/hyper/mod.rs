@@ -65,10 +65,10 @@ use tokio_wheel_util::hyper::{
 use server::*;
 
 use crate::support::{
-    Wakes, assert_message, current_thread, dawdle, does_not_hang,
+    Wakes, assert_message, beside_a_greedy_sibling, current_thread, dawdle, does_not_hang,
     hostile::{Hook, quiet_panic},
     log::side_by_side,
     ms, multi_thread,
-    panics::panic_of,
+    panics::assert_panics,
     paused, poll, poll_once, secs, settle, wait_until,
 };

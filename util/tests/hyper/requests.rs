@@ -29,21 +29,19 @@ fn a_service_that_panics_ends_its_request() {
 #[test]
 fn each_end_counts_once() {
     each(async |protocol| {
-        let limits = Limits::new()
-            .idle(secs(10))
-            .max_age(secs(25))
-            .jitter(0.0)
-            .grace(secs(5));
-        let server = Server::new(protocol, limits);
+        let limits = Limits::new().idle(secs(10)).max_age(secs(25)).jitter(0.0);
+        let server = Server::new(protocol, limits.grace(secs(5)));
         let counts = || {
             let counts = server.connections.counts();
-            let ended = [
-                Reason::Closed,
-                Reason::Idle,
-                Reason::MaxAge,
-                Reason::Shutdown,
-            ]
-            .map(|reason| counts.ended(reason));
+            let reasons = {
+                [
+                    Reason::Closed,
+                    Reason::Idle,
+                    Reason::MaxAge,
+                    Reason::Shutdown,
+                ]
+            };
+            let ended = reasons.map(|reason| counts.ended(reason));
             (counts.open(), ended, counts.dropped(), counts.cut())
         };
         let (client, end) = server.client().await;
@@ -135,11 +133,8 @@ fn what_the_service_returns_counts_until_it_is_dropped() {
 #[test]
 fn an_upgrade_leaves_the_limits() {
     paused().block_on(async {
-        let limits = Limits::new()
-            .idle(secs(10))
-            .max_age(secs(20))
-            .grace(secs(5));
-        let server = Server::new(Auto1Upgrades, limits);
+        let limits = Limits::new().idle(secs(10)).max_age(secs(20));
+        let server = Server::new(Auto1Upgrades, limits.grace(secs(5)));
         let (mut client, end) = server.connect();
         sleep(secs(5)).await;
         let request = b"GET /upgrade HTTP/1.1\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";

@@ -34,7 +34,7 @@ use tokio_wheel_util::idle::{
 };
 
 use crate::support::{
-    Random, Wakes, current_thread, does_not_hang,
+    Random, Wakes, does_not_hang,
     hostile::{Hook, quiet_panic},
     ms, multi_thread,
     panics::assert_panics,

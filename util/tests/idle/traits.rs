@@ -1,12 +1,6 @@
 //! Traits and signatures, which the compiler checks.
 
-use std::{
-    cell::Cell,
-    error::Error,
-    fmt::Debug,
-    hash::{BuildHasherDefault, Hash},
-    rc::Rc,
-};
+use std::{cell::Cell, error::Error, fmt::Debug, hash::Hash, rc::Rc};
 
 use futures_core::Stream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};

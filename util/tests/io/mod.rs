@@ -5,7 +5,6 @@
 mod script;
 
 mod bookkeeping;
-mod idle;
 mod oracle;
 mod rate;
 mod same;

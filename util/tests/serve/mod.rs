@@ -15,12 +15,12 @@ use std::{
     convert::Infallible,
     future::{Future, IntoFuture, pending},
     io,
+    net::SocketAddr,
     pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    task::Poll,
 };
 
 use axum::{Router, routing::get};
@@ -40,11 +40,11 @@ use tokio_wheel_util::{
 };
 
 use crate::{
-    hyper::server::{self, Auto1Upgrades, Auto2Upgrades, Client, Failed, Frames, Protocol, answer},
+    hyper::server::{Auto1Upgrades, Auto2Upgrades, Client, Frames, Protocol, answer, send},
     support::{
         current_thread, does_not_hang, ms, multi_thread,
         panics::{assert_panics, panic_of},
-        paused, secs,
+        paused, poll_once, secs,
     },
 };
 
@@ -73,8 +73,7 @@ impl Listener for Memory {
 
 /// A clonable service, without a box.
 type App = tower::util::ServiceFn<fn(Request<Incoming>) -> Answer>;
-type Answer =
-    std::pin::Pin<Box<dyn Future<Output = Result<Response<Frames>, Failed>> + Send + 'static>>;
+type Answer = std::pin::Pin<Box<dyn Future<Output = io::Result<Response<Frames>>> + Send>>;
 
 fn app() -> App {
     tower::service_fn(|request| Box::pin(answer(request)))
