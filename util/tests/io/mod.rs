@@ -41,7 +41,7 @@ use crate::support::{
     log::{Log, side_by_side},
     ms,
     panics::assert_panics,
-    paused, poll_once, secs,
+    paused, secs,
 };
 
 /// Sets a limit, if there is one.
