@@ -40,28 +40,6 @@ async fn a_handle_tells_how_far_its_task_is() {
     assert!(task.deadline() > Instant::now());
 }
 
-/// The end wakes the waker of the last poll, once. The wakers of earlier polls have been dropped.
-#[tokio::test(start_paused = true)]
-async fn the_last_waker_counts() {
-    let mut task = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
-    let wakers = [Wakes::new(), Wakes::new(), Wakes::new()];
-    for (wakes, waker) in &wakers {
-        assert_pending!(poll(&mut task, waker));
-        assert_eq!(Arc::strong_count(wakes), 3);
-        assert_pending!(poll(&mut task, waker));
-        assert_eq!(Arc::strong_count(wakes), 3, "it is kept once");
-    }
-    let counts = || wakers.each_ref().map(|(wakes, _)| wakes.count());
-    let kept = || (wakers.each_ref()).map(|(wakes, _)| Arc::strong_count(wakes) - 2);
-    assert_eq!(kept(), [0, 0, 1]);
-    sleep(ms(4)).await;
-    assert_eq!(counts(), [0, 0, 0]);
-    sleep(ms(4)).await;
-    assert_eq!(counts(), [0, 0, 1]);
-    assert_eq!(kept(), [0, 0, 0]);
-    assert_eq!(assert_ready!(poll(&mut task, &wakers[0].1)).unwrap(), 7);
-}
-
 /// The run and the closure of a periodic task are dropped before the handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_finds_nothing_left_of_a_run() {

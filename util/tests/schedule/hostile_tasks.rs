@@ -164,70 +164,34 @@ fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
     the_others_run(hostile, drop);
 }
 
-/// Every end of a task catches a waker that panics.
+/// Every end of a task catches a waker that panics. `ground::waker` tests a waker that panics when it is cloned or dropped.
 #[test]
 fn when_a_waker_panics_as_it_is_woken() {
-    does_not_hang(|| {
-        let runtime = paused();
-        let (scheduler, tasks) = runtime.block_on(async {
-            let scheduler = Scheduler::new();
-            let (wakes, waker) = Wakes::new();
-            let hostile = |task: &mut ScheduledTask<()>| {
-                let waker = Hook::on_wake(quiet_panic).waker();
-                assert_pending!(poll(task, &waker));
-            };
-            let scheduled = |delay| {
-                let mut tasks = [(); 2].map(|()| scheduler.schedule(delay, async {}).unwrap());
-                hostile(&mut tasks[0]);
-                assert_pending!(poll(&mut tasks[1], &waker));
-                tasks
-            };
-            let ends = scheduled(ms(5));
-            let cancelled = scheduled(ms(50));
-            sleep(ms(10)).await;
-            assert_eq!(wakes.count(), 1);
-            ends.into_iter().for_each(|task| ended(task).unwrap());
-            for task in cancelled {
-                assert!(task.cancel());
-                assert!(ended(task).unwrap_err().is_cancelled());
+    for end in ["its run", "cancel", "shutdown", "end of the runtime"] {
+        does_not_hang(move || {
+            let (runtime, (wakes, waker)) = (paused(), Wakes::new());
+            let (scheduler, mut tasks) = runtime.block_on(async {
+                let scheduler = Scheduler::new();
+                let tasks = [(); 2].map(|()| scheduler.schedule(ms(5), async {}).unwrap());
+                (scheduler, tasks)
+            });
+            let hostile = Hook::on_wake(quiet_panic);
+            assert_pending!(poll(&mut tasks[0], &hostile.waker()));
+            assert_pending!(poll(&mut tasks[1], &waker));
+            match end {
+                "its run" => runtime.block_on(async { sleep(ms(10)).await }),
+                "cancel" => assert!(tasks.iter().all(ScheduledTask::cancel)),
+                "shutdown" => assert_eq!(scheduler.shutdown().len(), 2),
+                _ => drop(runtime),
             }
-            assert_eq!(wakes.count(), 2);
-            let left = scheduled(secs(1));
-            assert_eq!(scheduler.shutdown().len(), 2);
-            assert_eq!(wakes.count(), 3);
-            for task in left {
-                assert!(ended(task).unwrap_err().is_shutdown());
+            assert!(hostile.has_run() && wakes.count() == 1, "{end}");
+            for task in tasks {
+                match (end, ended(task)) {
+                    ("its run", result) => result.unwrap(),
+                    ("cancel", result) => assert!(result.unwrap_err().is_cancelled()),
+                    (_, result) => assert!(result.unwrap_err().is_shutdown()),
+                }
             }
-
-            let scheduler = Scheduler::new();
-            let mut tasks = [(); 10].map(|()| scheduler.schedule(secs(1), async {}).unwrap());
-            tasks.iter_mut().for_each(hostile);
-            (scheduler, tasks)
         });
-        drop(runtime);
-        assert!(scheduler.is_shutdown());
-        for task in tasks {
-            assert!(ended(task).unwrap_err().is_shutdown());
-        }
-    });
-}
-
-/// The panic of the clone reaches the caller of `poll`, and changes nothing else.
-#[tokio::test(start_paused = true)]
-async fn when_a_waker_panics_as_it_is_cloned_or_dropped() {
-    let mut task = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
-    let waker = Hook::on_clone(quiet_panic).waker();
-    let clones = AssertUnwindSafe(|| poll(&mut task, &waker));
-    assert!(catch_unwind(clones).is_err());
-
-    let waker = Hook::on_drop(quiet_panic).waker();
-    assert_pending!(poll(&mut task, &waker));
-    drop(waker);
-    let (wakes, waker) = Wakes::new();
-    let replaces = AssertUnwindSafe(|| poll(&mut task, &waker));
-    assert!(catch_unwind(replaces).is_err());
-    sleep(ms(5)).await;
-    settle().await;
-    assert_eq!(wakes.count(), 1, "it has replaced the other waker");
-    assert_eq!(ended(task).unwrap(), 7);
+    }
 }

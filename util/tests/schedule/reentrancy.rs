@@ -185,21 +185,7 @@ fn the_wake_of_who_awaits_may_touch() {
     });
 }
 
-/// The first poll clones this waker, and a later poll replaces another waker by it.
-#[test]
-fn the_clone_of_a_waker_may_touch() {
-    for polled_before in [false, true] {
-        touched(move |scheduler, _, touch| async move {
-            let mut task = scheduler.schedule(ms(5), async {}).unwrap();
-            if polled_before {
-                assert_pending!(poll(&mut task, &Wakes::new().1));
-            }
-            let _ = poll(&mut task, &Hook::on_clone(touch).waker());
-        });
-    }
-}
-
-/// The waker is dropped when it is replaced, with the handle, and after its wake.
+/// The waker is dropped with the handle, and after its wake. `ground::waker` tests a waker that is cloned or replaced.
 #[test]
 fn the_drop_of_a_waker_may_touch() {
     let awaited = |scheduler: &Scheduler, touch: Touch| {
@@ -207,10 +193,6 @@ fn the_drop_of_a_waker_may_touch() {
         assert_pending!(poll(&mut task, &Hook::on_drop(touch).waker()));
         task
     };
-    touched(move |scheduler, _, touch| async move {
-        let mut task = awaited(&scheduler, touch);
-        let _ = poll(&mut task, &Wakes::new().1);
-    });
     touched(move |scheduler, _, touch| async move { drop(awaited(&scheduler, touch)) });
     touched(move |scheduler, own, touch| async move {
         own.set(awaited(&scheduler, touch)).unwrap();

@@ -135,18 +135,6 @@ async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
     assert!(result(waits).await.unwrap_err().is_cancelled());
 }
 
-/// A handle returns the result after the scheduler and the runtime have been dropped.
-#[test]
-fn a_result_outlives_the_runtime() {
-    let runtime = paused();
-    let entered = runtime.enter();
-    let task = Scheduler::new().schedule(ms(1), async { 7 }).unwrap();
-    drop(entered);
-    runtime.block_on(async { sleep(ms(2)).await });
-    drop(runtime);
-    assert_eq!(tokio_test::block_on(task).unwrap(), 7);
-}
-
 /// The handle shows the end after the task has dropped everything that it held.
 #[test]
 fn what_a_task_held_is_gone_when_its_end_is_known() {

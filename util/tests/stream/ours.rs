@@ -185,6 +185,7 @@ async fn pauses_that_are_over_let_others_run() {
         Poll::Ready(())
     })
     .await;
+    assert!(turns > 1, "the stream yields although it has budget");
 }
 
 /// Further polls use no budget, so they do not make the reader yield.
