@@ -49,33 +49,19 @@ fn what_was_reserved_stays() {
     assert_eq!(queue.len(), 1);
 }
 
-/// A value whose drop panics when the count reaches zero.
-struct Explosive<'a>(&'a AtomicUsize);
-
-impl Drop for Explosive<'_> {
-    fn drop(&mut self) {
-        if self.0.fetch_sub(1, Ordering::Relaxed) == 1 {
-            panic!("a value's drop");
-        }
-    }
+fn clear<T>(queue: &mut DelayQueue<T>) -> std::thread::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| queue.clear()))
 }
 
 /// The keys still name the remaining elements.
 #[test]
 fn a_panic_while_clearing_leaves_a_queue_that_works() {
-    let count = AtomicUsize::new(usize::MAX);
     let mut queue = DelayQueue::new();
-    let keys: Vec<_> = (0..4_000)
-        .map(|_| queue.insert(Explosive(&count), secs(1)))
+    let panics = |n| (n == 400).then(|| PanicsOnDrop);
+    let keys: Vec<_> = (0..2_000)
+        .map(|n| queue.insert(panics(n), secs(1)))
         .collect();
-    for key in keys.iter().step_by(2) {
-        queue.remove(key);
-    }
-    queue.compact();
-
-    count.store(400, Ordering::Relaxed);
-    let clear = AssertUnwindSafe(|| queue.clear());
-    assert!(catch_unwind(clear).is_err());
+    assert!(clear(&mut queue).is_err());
     let left = queue.len();
     assert!((1..2_000).contains(&left), "{left}");
     let found = keys.iter().filter_map(|key| queue.try_remove(key));
@@ -85,13 +71,10 @@ fn a_panic_while_clearing_leaves_a_queue_that_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_last_element_cleared_wakes_who_waits() {
-    let count = AtomicUsize::new(1);
-    let mut queue = DelayQueue::new();
-    queue.insert(Explosive(&count), secs(1));
-    let mut queue = task::spawn(queue);
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert(PanicsOnDrop, secs(1));
     assert!(queue.poll_next().is_pending());
-    let clear = AssertUnwindSafe(|| queue.clear());
-    assert!(catch_unwind(clear).is_err());
+    assert!(clear(&mut queue).is_err());
     assert!(queue.is_woken());
     assert!(matches!(queue.poll_next(), Poll::Ready(None)));
 }

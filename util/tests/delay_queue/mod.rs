@@ -7,10 +7,7 @@ use std::{
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
@@ -21,7 +18,7 @@ use tokio_wheel_util::delay_queue::{self, DelayQueue};
 
 use crate::support::{
     Wakes, current_thread,
-    hostile::{Hook, quiet_panic},
+    hostile::{Hook, PanicsOnDrop, quiet_panic},
     ms,
     panics::{Panicked, assert_panics, panic_of},
     paused, polls_and_turns, secs, settle,

@@ -17,11 +17,8 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     assert_pending!(queue.poll_next());
     queue.insert(3, ms(30));
     assert_pending!(queue.poll_next());
-    assert_eq!(
-        ambient.metrics().registered(),
-        1,
-        "all elements share one sleep"
-    );
+    let registered = ambient.metrics().registered();
+    assert_eq!(registered, 1, "all elements share one sleep");
     let mut queue = queue.into_inner();
     for n in [2, 1, 3] {
         assert_eq!(queue.next().await.unwrap().into_inner(), n);
@@ -35,11 +32,8 @@ async fn a_timer_of_ones_own() {
     let timer = Timer::builder().tick(ms(5)).build().unwrap();
     let mut queue = task::spawn(DelayQueue::with_timer(&timer));
     let key = queue.insert("a", ms(12));
-    assert_eq!(
-        queue.deadline(&key),
-        start + ms(15),
-        "the tick of that timer applies"
-    );
+    // The tick of that timer applies.
+    assert_eq!(queue.deadline(&key), start + ms(15));
     assert_pending!(queue.poll_next());
     assert_eq!(timer.metrics().pending(), 1);
     let expired = queue.into_inner().next().await.unwrap();

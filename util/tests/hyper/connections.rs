@@ -18,25 +18,6 @@ fn limits_are_checked() {
     assert_panics(|| Connections::new(inverted), &expected);
 }
 
-#[test]
-fn there_is_room_again_when_a_connection_has_ended() {
-    each(async |protocol| {
-        let server = Server::new(protocol, Limits::new().max_connections(2).idle(secs(10)));
-        let (_first, end) = server.client().await;
-        let second = server.connections.open().unwrap();
-        let full = server.connections.open().unwrap_err();
-        assert_message(&full, &["at most 2"]);
-        drop(second);
-        let third = server.connections.open().unwrap();
-        assert!(server.connections.open().is_err());
-        end.await.unwrap();
-        let fourth = server.connections.open().unwrap();
-        assert!(server.connections.open().is_err());
-        drop((third, fourth));
-        assert_eq!(server.connections.counts().open(), 0);
-    });
-}
-
 /// Returns limits whose idle limit is `60 - n` seconds at a pressure of `n / 50`.
 fn pressed() -> Limits {
     Limits::new().idle(secs(60)).min_idle(secs(10))

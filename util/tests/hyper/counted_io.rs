@@ -69,28 +69,6 @@ async fn client(server: &Server, is_vectored: bool) -> (Client, JoinHandle<End>)
     (Client::new(server.protocol, io).await, end)
 }
 
-/// The client reads for longer than all limits allow an idle connection. Afterwards the connection is idle.
-#[test]
-fn an_answer_in_one_frame_is_in_flight_while_a_client_reads_it() {
-    each_io(async |protocol, is_vectored| {
-        let server = Server::new(protocol, limits());
-        let (mut client, end) = client(&server, is_vectored).await;
-        let began = Instant::now();
-        let mut body = client.ask("/large").await.unwrap().into_body();
-        let mut length = 0;
-        while let Some(frame) = body.frame().await {
-            length += frame.unwrap().into_data().unwrap().len();
-            sleep(ms(200)).await;
-        }
-        assert_eq!(length, 8 << 20);
-        let read = began.elapsed();
-        assert!(read > secs(20), "{read:?}");
-        let end = end.await.unwrap();
-        assert_eq!(end, quiet(Reason::Idle, end.age));
-        assert!((secs(20)..=read + secs(10)).contains(&end.age), "{end:?}");
-    });
-}
-
 /// The maximum age and its grace end such a connection, and the shutdown too. Both count the request as lost.
 #[test]
 fn an_answer_in_one_frame_is_lost_if_the_client_stops_reading() {

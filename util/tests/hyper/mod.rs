@@ -65,7 +65,7 @@ use tokio_wheel_util::hyper::{
 use server::*;
 
 use crate::support::{
-    Wakes, assert_message, beside_a_greedy_sibling, current_thread, dawdle, does_not_hang,
+    Wakes, beside_a_greedy_sibling, current_thread, dawdle, does_not_hang,
     hostile::{Hook, quiet_panic},
     log::side_by_side,
     ms, multi_thread,

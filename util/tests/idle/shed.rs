@@ -87,22 +87,6 @@ async fn a_shed_of_touched_keys_takes_turns() {
     assert!(rest.into_iter().eq(0..KEYS));
 }
 
-/// A shed in one task lets other tasks run.
-#[tokio::test(start_paused = true)]
-async fn a_shed_leaves_other_tasks_their_turns() {
-    let (set, mut reaper) = aged(1).await;
-    for key in 0..10_000 {
-        set.touch(&key);
-    }
-    let others = tokio::spawn(async {});
-    let mut count = 0;
-    while !others.is_finished() {
-        assert!(reaper.shed().await.is_some());
-        count += 1;
-        assert!(count < 1_000, "the shed starves the other task");
-    }
-}
-
 /// A server at its limit gives each new connection a short timeout for its handshake, and then the
 /// usual timeout. It sheds one key for each new connection. The set moves no other entry.
 #[tokio::test(start_paused = true)]
