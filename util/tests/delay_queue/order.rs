@@ -4,29 +4,6 @@ use futures_core::FusedStream;
 
 use super::*;
 
-/// Returns all elements that have expired.
-async fn due<T>(queue: &mut DelayQueue<T>) -> Vec<T> {
-    poll_fn(|cx| {
-        let mut due = Vec::new();
-        while let Poll::Ready(Some(expired)) = queue.poll_expired(cx) {
-            due.push(expired.into_inner());
-        }
-        Poll::Ready(due)
-    })
-    .await
-}
-
-/// The default timer has ticks of 1/64 ms.
-#[tokio::test(start_paused = true)]
-async fn order_within_a_millisecond() {
-    let mut queue = DelayQueue::with_timer(&Timer::current());
-    for n in [50, 3, 64, 9, 33, 1, 2, 63] {
-        queue.insert(n, Duration::from_nanos(15_625 * n));
-    }
-    tokio::time::sleep(ms(1)).await;
-    assert_eq!(due(&mut queue).await, [1, 2, 3, 9, 33, 50, 63, 64]);
-}
-
 /// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree
 /// on it.
 #[tokio::test(start_paused = true)]

@@ -43,17 +43,6 @@ async fn a_timer_of_ones_own() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_queue_whose_timer_has_shut_down_starts_no_default_timer() {
-    let ended =
-        std::thread::spawn(|| current_thread().block_on(async { Timer::builder().build() }));
-    let timer = ended.join().unwrap().unwrap();
-    let mut queue = DelayQueue::with_timer(&timer);
-    queue.insert((), secs(1));
-    panic_of(|| queue.poll_expired(&mut Context::from_waker(Waker::noop())));
-    drop(Timer::builder().install().unwrap());
-}
-
 /// The ticks of a queue and of its timer begin at different instants, so each of them rounds up.
 #[tokio::test(start_paused = true)]
 async fn a_queue_of_a_coarse_timer_is_late_by_less_than_two_ticks() {

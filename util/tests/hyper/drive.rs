@@ -83,24 +83,6 @@ fn the_limit_ends_a_connection_whose_budget_is_always_spent() {
     });
 }
 
-#[test]
-fn a_request_in_flight_is_answered_and_no_other() {
-    each(async |protocol| {
-        let server = Server::new(protocol, aged(100));
-        let (mut client, end) = server.client().await;
-        sleep(secs(95)).await;
-        let answer = client.ask("/frames/4/3000").await.unwrap();
-        sleep(secs(6)).await;
-        if protocol.is_http2() {
-            assert!(client.another().get("/after/0").await.is_err(), "GOAWAY");
-        }
-        let body = answer.into_body().collect().await.unwrap();
-        assert_eq!(body.to_bytes().len(), 16);
-        assert!(client.get("/after/0").await.is_err());
-        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(107)));
-    });
-}
-
 /// Clients that connect at the same time leave at different times. No client stays longer than the maximum age.
 #[test]
 fn a_herd_is_spread() {
@@ -145,22 +127,6 @@ fn nothing_is_lost_within_the_grace_and_what_takes_longer_is_cut() {
             assert_eq!(end.await.unwrap(), expected);
         }
         assert_eq!(server.connections.counts().cut(), 1);
-    });
-}
-
-#[test]
-fn all_that_is_in_flight_counts_as_lost() {
-    each_that(Protocol::is_http2, async |protocol| {
-        let server = Server::new(protocol, aged(10).grace(secs(5)));
-        let (mut client, end) = server.client().await;
-        let (mut second, mut third) = (client.another(), client.another());
-        let (lost, also_lost, kept) = tokio::join!(
-            client.get("/after/15001"),
-            second.get("/frames/100/1000"),
-            third.get("/after/14999"),
-        );
-        assert!(lost.is_err() && also_lost.is_err() && kept.is_ok());
-        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 2, secs(15)));
     });
 }
 

@@ -142,24 +142,6 @@ fn a_body_that_goes_on_after_its_answer() {
     });
 }
 
-/// A response is in flight until its body has ended. So only the maximum age limits a client that reads slowly.
-#[test]
-fn an_answer_that_is_read_slowly() {
-    each(async |protocol| {
-        let server = Server::new(protocol, limits());
-        let (mut client, end) = server.client().await;
-        // The body is larger than all buffers.
-        let mut body = client.ask("/endless").await.unwrap().into_body();
-        let mut length = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            length += frame.into_data().unwrap().len();
-            sleep(secs(9)).await;
-        }
-        assert!(length > 0);
-        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(105)));
-    });
-}
-
 /// A client announces its last request. It gets the whole response, although hyper has closed its side by then.
 #[test]
 fn the_rest_of_a_last_answer_is_in_flight() {

@@ -90,22 +90,6 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
     });
 }
 
-#[tokio::test(start_paused = true)]
-async fn tasks_keep_a_timer_without_handles_going() {
-    let before = alive();
-    let start = Instant::now();
-    let scheduler = Scheduler::new();
-    let task = scheduler.schedule(ms(5), async move { start.elapsed() });
-    let (task, ran) = (task.unwrap(), Count::default());
-    let detached = ran.clone();
-    drop(scheduler.schedule(ms(9), async move { detached.add() }));
-    drop(scheduler);
-    assert_eq!(output(task).await, ms(5));
-    assert_eq!((alive(), ran.get()), (before + 1, 0));
-    sleep(ms(9)).await;
-    assert_eq!((alive(), ran.get()), (before, 1), "the driver has ended");
-}
-
 /// The handle of a task that has ended keeps the result, but no scheduler.
 #[tokio::test(start_paused = true)]
 async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {

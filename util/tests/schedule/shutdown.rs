@@ -47,16 +47,31 @@ async fn of_a_periodic_task_one_run_is_given_back() {
     }
 }
 
-/// Tasks that have started complete. The current run of a periodic task is its last run.
+/// Tasks that have started complete. The current run of a periodic task is its last run, and may return `Break` or be
+/// canceled.
 #[tokio::test(start_paused = true)]
 async fn what_has_started_goes_on() {
-    for at_a_fixed_rate in [true, false] {
+    for (at_a_fixed_rate, breaks, cancels) in [
+        (true, false, false),
+        (false, false, false),
+        (true, true, false),
+        (false, true, true),
+    ] {
         let scheduler = Scheduler::new();
-        let once = scheduler.schedule(ms(5), async {
-            sleep(ms(10)).await;
-            7
-        });
-        let (make, runs, drops) = counted(|| sleep(ms(10)));
+        let once = scheduler.schedule(ms(5), sleep(ms(10)));
+        let (runs, drops) = (Count::default(), Count::default());
+        let (count, held) = (runs.clone(), drops.on_drop());
+        let make = move || {
+            let _closure_holds = &held;
+            count.add();
+            async move {
+                sleep(ms(10)).await;
+                match breaks {
+                    true => ControlFlow::Break(7),
+                    false => ControlFlow::Continue(()),
+                }
+            }
+        };
         let periodic = match at_a_fixed_rate {
             true => scheduler.schedule_at_fixed_rate(ms(5), ms(20), make),
             false => scheduler.schedule_with_fixed_delay(ms(5), ms(20), make),
@@ -65,33 +80,15 @@ async fn what_has_started_goes_on() {
         sleep(ms(6)).await;
         assert!(scheduler.shutdown().is_empty());
         assert!(!periodic.is_finished(), "it runs");
-        assert_eq!(output(once.unwrap()).await, 7);
-        assert!(result(periodic).await.unwrap_err().is_shutdown());
-        assert_eq!((runs.get(), drops.get()), (1, 1));
-        sleep(secs(1)).await;
-        assert_eq!(runs.get(), 1);
-    }
-}
-
-/// The last run may return `Break`, and may be canceled. Then the task does not end with the shutdown.
-#[tokio::test(start_paused = true)]
-async fn a_periodic_task_may_end_or_be_cancelled_in_its_last_run() {
-    for cancels in [false, true] {
-        let scheduler = Scheduler::new();
-        let make = || async {
-            sleep(ms(10)).await;
-            ControlFlow::Break(7)
-        };
-        let task = scheduler
-            .schedule_at_fixed_rate(ms(5), ms(5), make)
-            .unwrap();
-        sleep(ms(6)).await;
-        assert!(scheduler.shutdown().is_empty());
-        assert_eq!(cancels && task.cancel(), cancels);
-        match result(task).await {
-            Ok(output) => assert_eq!((output, cancels), (7, false)),
-            Err(error) => assert!(error.is_cancelled() && cancels),
+        assert_eq!(cancels && periodic.cancel(), cancels);
+        output(once.unwrap()).await;
+        match result(periodic).await {
+            Ok(output) => assert!(output == 7 && breaks && !cancels),
+            Err(error) if cancels => assert!(error.is_cancelled()),
+            Err(error) => assert!(error.is_shutdown() && !breaks),
         }
+        sleep(secs(1)).await;
+        assert_eq!((runs.get(), drops.get()), (1, 1));
     }
 }
 

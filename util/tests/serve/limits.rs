@@ -161,31 +161,3 @@ fn clients_wait_for_room() {
         assert_eq!(server.shutdown().await.0, 0);
     });
 }
-
-/// Two servers share their connections: the limit and the shutdown.
-#[test]
-fn servers_share_connections() {
-    each(async |protocol| {
-        let start = Instant::now();
-        let connections = Connections::new(Limits::new().max_connections(1));
-        let [one, other] = [(); 2].map(|()| Server::with(&connections, |server| server));
-        let mut first = one.client(protocol).await;
-        assert_eq!(first.get("/none").await.unwrap(), 0);
-        let io = other.connect();
-        let second = tokio::spawn(async move {
-            let mut client = Client::new(protocol, io).await;
-            client.get("/after/1000").await.unwrap()
-        });
-        sleep(secs(5)).await;
-        assert!(!second.is_finished());
-        drop(first);
-        assert_eq!(second.await.unwrap(), 4);
-        assert_eq!(start.elapsed(), secs(6));
-        // Both servers end, though no future asked them to.
-        drop((one.stop, other.stop));
-        connections.shutdown().await;
-        for server in [one.running, other.running] {
-            server.await.unwrap().unwrap();
-        }
-    });
-}

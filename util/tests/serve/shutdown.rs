@@ -103,11 +103,12 @@ fn no_task_is_left() {
     });
 }
 
-/// An upgraded connection belongs to its handler.
+/// An upgraded connection belongs to its handler. No limit and no shutdown ends it.
 #[test]
 fn an_upgraded_connection_survives() {
     paused().block_on(async {
-        let server = Server::new(Limits::new());
+        let limits = Limits::new().idle(secs(10)).max_age(secs(20));
+        let server = Server::new(limits.grace(secs(5)));
         let mut client = server.connect();
         let request = b"GET /upgrade HTTP/1.1\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
         client.write_all(request).await.unwrap();
@@ -116,6 +117,9 @@ fn an_upgraded_connection_survives() {
             head.push(client.read_u8().await.unwrap());
         }
         assert!(head.starts_with(b"HTTP/1.1 101"));
+        let counts = server.connections.counts();
+        assert_eq!((counts.open(), counts.ended(Reason::Closed)), (0, 1));
+        sleep(secs(100)).await;
         assert_eq!(server.shutdown().await, (0, secs(0)));
         client.write_all(b"!").await.unwrap();
         assert_eq!(client.read_u8().await.unwrap(), b'!');
