@@ -4,8 +4,7 @@ use futures_core::FusedStream;
 
 use super::*;
 
-/// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree
-/// on it.
+/// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree on it.
 #[tokio::test(start_paused = true)]
 async fn peek_names_what_a_poll_returns_next() {
     let mut queue = DelayQueue::new();

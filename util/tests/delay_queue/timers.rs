@@ -26,23 +26,6 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     assert_eq!(ambient.metrics().pending(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_timer_of_ones_own() {
-    let start = Instant::now();
-    let timer = Timer::builder().tick(ms(5)).build().unwrap();
-    let mut queue = task::spawn(DelayQueue::with_timer(&timer));
-    let key = queue.insert("a", ms(12));
-    // The tick of that timer applies.
-    assert_eq!(queue.deadline(&key), start + ms(15));
-    assert_pending!(queue.poll_next());
-    assert_eq!(timer.metrics().pending(), 1);
-    let expired = queue.into_inner().next().await.unwrap();
-    assert_eq!(expired.deadline(), start + ms(15));
-    assert_eq!(start.elapsed(), ms(15));
-    assert_eq!((timer.metrics().fired(), timer.metrics().pending()), (1, 0));
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
 /// The ticks of a queue and of its timer begin at different instants, so each of them rounds up.
 #[tokio::test(start_paused = true)]
 async fn a_queue_of_a_coarse_timer_is_late_by_less_than_two_ticks() {
@@ -58,4 +41,6 @@ async fn a_queue_of_a_coarse_timer_is_late_by_less_than_two_ticks() {
         assert!(deadline <= Instant::now());
         assert!(start.elapsed() < ms(45 + offset));
     }
+    assert!(timer.metrics().fired() >= 10 && timer.metrics().pending() == 0);
+    assert_eq!(Timer::current().metrics().registered(), 0);
 }

@@ -198,128 +198,52 @@ fn pipelined_requests_are_in_flight_until_their_answers_are_written() {
     });
 }
 
-type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
-
-fn streamed(frames: Vec<io::Result<Frame<Bytes>>>) -> AnyBody {
-    UnsyncBoxBody::new(StreamBody::new(tokio_stream::iter(frames)))
-}
-
-fn full(length: usize) -> AnyBody {
-    let body = Full::new(Bytes::from(vec![b'x'; length]));
-    UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
-}
-
-/// A body of one byte that ends later. HTTP/1 does not wait for this end, because it has sent all bytes.
-struct Late {
-    is_sent: bool,
-    end: Sleep,
-}
-
-impl Body for Late {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if !std::mem::replace(&mut self.is_sent, true) {
-            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))));
-        }
-        Pin::new(&mut self.end).poll(cx).map(|()| None)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(1)
-    }
-}
-
-/// Returns a body of the kind that `path` names.
-fn body(path: &str) -> AnyBody {
-    let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
-    match path {
-        "/empty" => UnsyncBoxBody::new(Empty::new().map_err(|never| match never {})),
-        "/short" => full(1),
-        "/full" => full(8 << 20),
-        "/empty-frames" => streamed(vec![data(0), data(0)]),
-        "/chunked" => streamed(vec![data(1), data(0), data(8 << 20), data(1)]),
-        "/late" => UnsyncBoxBody::new(Late {
-            is_sent: false,
-            end: sleep(secs(1)),
-        }),
-        "/trailers" => {
-            let mut trailers = HeaderMap::new();
-            trailers.insert("grpc-status", "0".parse().unwrap());
-            streamed(vec![data(8 << 20), Ok(Frame::trailers(trailers))])
-        }
-        "/error" => streamed(vec![data(10), Err(io::Error::other("the test's own body"))]),
-        _ => panic!("unknown path: {path}"),
-    }
-}
-
 /// After each kind of response, the connection is idle from the instant at which the client has read it.
 #[test]
 fn each_kind_of_body_ends_its_request() {
-    async fn end<E>(drive: impl Future<Output = Ended<E>>) -> (Reason, usize, Duration) {
-        let opened = Instant::now();
-        let ended = drive.await;
-        (ended.reason(), ended.lost(), opened.elapsed())
-    }
     each_that(is_plain, async |protocol| {
-        for (method, path) in [
-            (Method::GET, "/empty"),
-            (Method::GET, "/short"),
-            (Method::GET, "/full"),
-            (Method::GET, "/empty-frames"),
-            (Method::GET, "/chunked"),
-            (Method::GET, "/late"),
-            (Method::GET, "/trailers"),
-            (Method::GET, "/error"),
-            (Method::HEAD, "/empty"),
-            (Method::HEAD, "/full"),
-            (Method::HEAD, "/chunked"),
+        for (method, kind) in [
+            (Method::GET, "empty"),
+            (Method::GET, "short"),
+            (Method::GET, "full"),
+            (Method::GET, "empty-frames"),
+            (Method::GET, "chunked"),
+            (Method::GET, "late"),
+            (Method::GET, "trailers"),
+            (Method::GET, "error"),
+            (Method::HEAD, "empty"),
+            (Method::HEAD, "full"),
+            (Method::HEAD, "chunked"),
         ] {
             // With HTTP/2, hyper leaves it to the service to send no body.
-            if protocol.is_http2() && method == Method::HEAD && path != "/empty" {
+            if protocol.is_http2() && method == Method::HEAD && kind != "empty" {
                 continue;
             }
-            let service = service_fn(async |request: Request<Incoming>| {
-                Ok::<_, Infallible>(Response::new(body(request.uri().path())))
-            });
-            let guard = Connections::new(limits()).open().unwrap();
-            let (client, server) = duplex(1_024);
-            let io = TokioIo::new(server);
-            let end = if protocol.is_http1() {
-                tokio::spawn(end(guard.serve(io, service, |io, service| {
-                    http1::Builder::new().serve_connection(io, service)
-                })))
-            } else {
-                let builder = http2::Builder::new(TokioExecutor::new());
-                tokio::spawn(end(guard.serve(io, service, |io, service| {
-                    builder.serve_connection(io, service)
-                })))
-            };
-            let mut client = Client::new(protocol, client).await;
+            let server = Server::new(protocol, limits());
+            let (io, end) = connect(&server, 1_024, true);
+            let mut client = Client::new(protocol, io).await;
             sleep(secs(5)).await;
             let no_body = axum::body::Body::empty();
-            let answer = client.ask_with(method.clone(), path, no_body).await;
+            let path = format!("/body/{kind}");
+            let answer = client.ask_with(method.clone(), &path, no_body).await;
             // The response waits in the buffers.
             sleep(secs(20)).await;
             let is_read = match answer {
                 Ok(answer) => answer.into_body().collect().await.is_ok(),
                 Err(_) => false,
             };
-            assert_eq!(is_read, path != "/error", "{method} {path}");
-            let is_short = ["/short", "/late"].contains(&path)
-                || method == Method::HEAD
-                || path.contains("empty");
-            let expected = match path {
-                "/error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
-                "/late" if protocol.is_http2() => (Reason::Idle, 0, secs(16)),
-                _ if is_short || path == "/error" => (Reason::Idle, 0, secs(15)),
+            assert_eq!(is_read, kind != "error", "{method} {kind}");
+            let is_short = ["short", "late", "empty", "empty-frames"].contains(&kind);
+            let is_short = is_short || method == Method::HEAD;
+            let expected = match kind {
+                "error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
+                "late" if protocol.is_http2() => (Reason::Idle, 0, secs(16)),
+                _ if is_short || kind == "error" => (Reason::Idle, 0, secs(15)),
                 _ => (Reason::Idle, 0, secs(35)),
             };
-            assert_eq!(end.await.unwrap(), expected, "{method} {path}");
+            let end = end.await.unwrap();
+            let found = (end.reason, end.lost, end.age);
+            assert_eq!(found, expected, "{method} {kind}");
         }
     });
 }

@@ -181,6 +181,7 @@ pub(crate) async fn serve(
 /// | `/after/MS` | after `MS` milliseconds |
 /// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
+/// | `/body/KIND` | at once, with a body of this kind |
 /// | `/large` | at once, with a body of 8 MiB in one frame |
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
 /// | `/upload` | when the body of the request has ended |
@@ -188,7 +189,7 @@ pub(crate) async fn serve(
 /// | `/upgrade` | changes the protocol to an echo |
 /// | `/fail` | the service fails |
 /// | `/panic` | the future of the service panics |
-pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Response<Frames>> {
+pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Response<AnyBody>> {
     let path = request.uri().path().to_owned();
     let path: Vec<_> = path.split('/').skip(1).collect();
     let number = |part: &str| part.parse().expect("a number");
@@ -213,7 +214,7 @@ pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Respons
                 .status(hyper::StatusCode::SWITCHING_PROTOCOLS)
                 .header("connection", "upgrade")
                 .header("upgrade", "echo")
-                .body(Frames::new(0, 0, Duration::ZERO));
+                .body(Frames::new(0, 0, Duration::ZERO).boxed());
             return Ok(response.unwrap());
         }
         ["fail"] => return Err(io::Error::other("the test's own service fails")),
@@ -221,13 +222,14 @@ pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Respons
         _ => {}
     }
     let (frames, size, pause) = match path[..] {
+        ["body", kind] => return Ok(Response::new(body(kind))),
         ["none"] => (0, 0, 0),
         ["frames", frames, millis] => (number(frames), 4, number(millis)),
         ["large"] => (1, 8 << 20, 0),
         ["endless"] => (u64::MAX, 16 << 10, 0),
         _ => (1, 4, 0),
     };
-    Ok(Response::new(Frames::new(frames, size, ms(pause))))
+    Ok(Response::new(Frames::new(frames, size, ms(pause)).boxed()))
 }
 
 /// A body that sends frames with pauses before them.
@@ -239,6 +241,10 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
+    fn boxed(self) -> AnyBody {
+        self.map_err(|never| match never {}).boxed_unsync()
+    }
+
     pub(crate) fn new(left: u64, size: usize, every: Duration) -> Self {
         Self {
             left,
@@ -270,6 +276,65 @@ impl Body for Frames {
 
     fn is_end_stream(&self) -> bool {
         self.left == 0
+    }
+}
+
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
+
+fn streamed(frames: Vec<io::Result<Frame<Bytes>>>) -> AnyBody {
+    UnsyncBoxBody::new(StreamBody::new(tokio_stream::iter(frames)))
+}
+
+fn full(length: usize) -> AnyBody {
+    let body = Full::new(Bytes::from(vec![b'x'; length]));
+    UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
+}
+
+/// A body of one byte that ends later. HTTP/1 does not wait for this end, because it has sent all bytes.
+struct Late {
+    is_sent: bool,
+    end: Sleep,
+}
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !std::mem::replace(&mut self.is_sent, true) {
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))));
+        }
+        Pin::new(&mut self.end).poll(cx).map(|()| None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(1)
+    }
+}
+
+/// Returns a body of this kind.
+fn body(kind: &str) -> AnyBody {
+    let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
+    match kind {
+        "empty" => UnsyncBoxBody::new(Empty::new().map_err(|never| match never {})),
+        "short" => full(1),
+        "full" => full(8 << 20),
+        "empty-frames" => streamed(vec![data(0), data(0)]),
+        "chunked" => streamed(vec![data(1), data(0), data(8 << 20), data(1)]),
+        "late" => UnsyncBoxBody::new(Late {
+            is_sent: false,
+            end: sleep(secs(1)),
+        }),
+        "trailers" => {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            streamed(vec![data(8 << 20), Ok(Frame::trailers(trailers))])
+        }
+        "error" => streamed(vec![data(10), Err(io::Error::other("the test's own body"))]),
+        _ => panic!("unknown kind: {kind}"),
     }
 }
 

@@ -1,5 +1,4 @@
-//! Tests of `tokio_wheel_util::idle`: against a model, with hostile keys and wakers, and on real
-//! threads.
+//! Tests of `tokio_wheel_util::idle`: against a model, with hostile keys and wakers, and on real threads.
 
 #![cfg(feature = "idle")]
 

@@ -1,5 +1,4 @@
-//! Runs random programs on a set and on a model. Compares the keys that expire, their times and
-//! their order.
+//! Runs random programs on a set and on a model. Compares the keys that expire, their times and their order.
 
 use std::collections::BTreeMap;
 
@@ -137,8 +136,7 @@ impl Model {
         deadline
     }
 
-    /// Removes a key that the reaper has returned. The key must be expired and have the earliest
-    /// deadline.
+    /// Removes a key that the reaper has returned. The key must be expired and have the earliest deadline.
     fn reap(&mut self, key: u8) {
         let deadline = self.shed(key);
         assert!(deadline <= self.now(), "{key} is early");
@@ -164,8 +162,7 @@ async fn run(config: Config, program: Vec<Op>) {
         None => set.touch(&key),
         Some(span) => set.touch_with_timeout(&key, ms(span)),
     };
-    // Whether the last poll was pending. If so, the set must wake the reaper for the next expired
-    // key.
+    // Whether the last poll was pending. If so, the set must wake the reaper for the next expired key.
     let mut waits = false;
     for op in program {
         match op {

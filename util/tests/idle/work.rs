@@ -35,8 +35,7 @@ async fn what_is_due_or_shed_comes_out_in_turns() {
     }
 }
 
-/// Returns a set whose keys are in one slot of a coarse level. No key is expired when the wheel
-/// reaches that slot.
+/// Returns a set whose keys are in one slot of a coarse level. No key is expired when the wheel reaches that slot.
 fn about_to_cascade() -> (IdleSet<u32>, Reaper<u32>) {
     filled(|key| ms(8_193 + u64::from(key) % 4_000))
 }

@@ -16,17 +16,6 @@ fn cause(error: &TaskError) -> [bool; 3] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
-    let scheduler = limited(3);
-    let _tasks = [(); 3].map(|()| scheduler.schedule(secs(1), async {}).unwrap());
-    let refused = scheduler.schedule(secs(1), async { 7 }).unwrap_err();
-    assert_eq!(reason(&refused), [true, false]);
-    assert_message(&refused, &["max_pending is 3"]);
-    assert!(format!("{refused:?}").contains("limit: Some(3)"));
-    assert_eq!(refused.into_inner().await, 7);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_refusal_after_the_shutdown_carries_the_future_back() {
     // A shutdown comes before the limit.
     for scheduler in [Scheduler::new(), limited(1)] {

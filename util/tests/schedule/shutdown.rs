@@ -2,26 +2,6 @@
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn what_is_given_back_may_be_spawned_or_dropped() {
-    let scheduler = Scheduler::new();
-    let (runs, drops) = (Count::default(), Count::default());
-    for _ in 0..2 {
-        let (runs, held) = (runs.clone(), drops.on_drop());
-        let task = scheduler.schedule(secs(1), async move {
-            runs.add();
-            held
-        });
-        drop(task.unwrap());
-    }
-    let mut left = scheduler.shutdown();
-    assert_eq!(drops.get(), 0, "it is in the list");
-    tokio::spawn(left.pop().unwrap()).await.unwrap();
-    assert_eq!((runs.get(), drops.get()), (1, 1));
-    drop(left);
-    assert_eq!((runs.get(), drops.get()), (1, 2));
-}
-
 /// The shutdown returns the next run of a periodic task, which is the last run.
 #[tokio::test(start_paused = true)]
 async fn of_a_periodic_task_one_run_is_given_back() {
@@ -90,24 +70,6 @@ async fn what_has_started_goes_on() {
         sleep(secs(1)).await;
         assert_eq!((runs.get(), drops.get()), (1, 1));
     }
-}
-
-/// A thread outside of the runtime shuts the scheduler down, while the runtime is idle.
-#[test]
-fn it_may_be_called_outside_of_the_runtime() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let scheduler = runtime.block_on(async { Scheduler::new() });
-        let task = scheduler.schedule(secs(60), async { 7 }).unwrap();
-        let waits = runtime.spawn(task);
-        let left = thread::spawn(move || scheduler.shutdown()).join().unwrap();
-        assert!(runtime.block_on(waits).unwrap().unwrap_err().is_shutdown());
-        assert_eq!(left.len(), 1);
-        // The returned tasks themselves need no runtime.
-        left.into_iter().for_each(tokio_test::block_on);
-        // The driver of the default timer.
-        wait_until(|| runtime.metrics().num_alive_tasks() == 1);
-    });
 }
 
 /// A thread that has seen the shutdown can schedule nothing more, on any shard.

@@ -38,36 +38,25 @@ fn a_client_without_a_request_reaches_the_header_timeout() {
     }
 }
 
-/// After its first request, a connection may stay open. A request may take long.
+/// The default is 30 s, and may be changed to no limit. After its first head, a request may take long, and a connection may
+/// stay open.
 #[test]
 fn the_header_timeout_ends_with_the_first_head() {
     each(async |protocol| {
-        let server = Server::new(Limits::new());
-        let mut busy = server.client(protocol).await;
-        let mut quiet = server.client(protocol).await;
-        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
-        assert_eq!(busy.get("/after/100000").await.unwrap(), 4);
-        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
-        assert!(server.errors().is_empty());
-    });
-}
-
-/// The default is 30 s.
-#[test]
-fn there_is_a_header_timeout_by_default() {
-    paused().block_on(async {
         let start = Instant::now();
         let server = Server::new(Limits::new());
-        assert_eq!(closed(&mut server.connect(), start).await, secs(30));
-        // No limit at all is possible.
-        let server = Server::with(&Connections::new(Limits::new()), |server| {
+        let endless = Server::with(&Connections::new(Limits::new()), |server| {
             server.header_timeout(Duration::MAX)
         });
-        let mut client = server.connect();
-        tokio::select! {
-            _ = closed(&mut client, start) => panic!("the connection has ended"),
-            () = sleep(secs(86_400)) => {}
-        }
+        let (mut silent, mut late) = (server.connect(), endless.connect());
+        let (mut busy, mut quiet) = (server.client(protocol).await, server.client(protocol).await);
+        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
+        let (closed, length) = tokio::join!(closed(&mut silent, start), busy.get("/after/100000"));
+        assert_eq!((closed, length.unwrap()), (secs(30), 4));
+        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
+        send(&mut late, "/none").await;
+        assert!(late.read(&mut [0; 100]).await.unwrap() > 0);
+        assert_eq!(server.errors().len(), 1);
     });
 }
 

@@ -12,7 +12,6 @@ mod shutdown;
 mod sockets;
 
 use std::{
-    convert::Infallible,
     future::{Future, IntoFuture, pending},
     io,
     net::SocketAddr,
@@ -40,7 +39,7 @@ use tokio_wheel_util::{
 };
 
 use crate::{
-    hyper::server::{Auto1Upgrades, Auto2Upgrades, Client, Frames, Protocol, answer, send},
+    hyper::server::{AnyBody, Auto1Upgrades, Auto2Upgrades, Client, Protocol, answer, send},
     support::{
         current_thread, does_not_hang, ms, multi_thread,
         panics::{assert_panics, panic_of},
@@ -73,7 +72,7 @@ impl Listener for Memory {
 
 /// A clonable service, without a box.
 type App = tower::util::ServiceFn<fn(Request<Incoming>) -> Answer>;
-type Answer = std::pin::Pin<Box<dyn Future<Output = io::Result<Response<Frames>>> + Send>>;
+type Answer = std::pin::Pin<Box<dyn Future<Output = io::Result<Response<AnyBody>>> + Send>>;
 
 fn app() -> App {
     tower::service_fn(|request| Box::pin(answer(request)))

@@ -1,5 +1,4 @@
-//! Tests of the features that only this crate's adapters have: explicit timers, any duration, any
-//! executor.
+//! Tests of the features that only this crate's adapters have: explicit timers, any duration, any executor.
 
 use super::*;
 

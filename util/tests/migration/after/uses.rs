@@ -8,7 +8,6 @@ pub mod one_name {
 }
 pub mod one_name_renamed {
     use tokio_wheel as clock;
-    pub fn made() -> clock::Sleep { clock::sleep(clock::Duration::ZERO) }
 }
 pub mod one_item {
     use tokio_wheel::sleep;
@@ -18,7 +17,6 @@ pub mod one_item {
 pub mod one_item_renamed {
     use tokio_wheel::sleep as nap;
     use tokio_wheel::Sleep as Nap;
-    pub fn made() -> Nap { nap(super::ZERO) }
 }
 pub mod itself_and_items {
     use tokio_wheel::{self as time, Duration, Instant};
@@ -26,11 +24,9 @@ pub mod itself_and_items {
 }
 pub mod itself_alone {
     use tokio_wheel as time;
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod itself_renamed {
     use tokio_wheel::{self as clock, sleep_until as until, Instant as Moment};
-    pub fn made(at: Moment) -> clock::Sleep { until(at) }
 }
 pub mod errors {
     use tokio_wheel::error::Elapsed;
@@ -65,23 +61,19 @@ pub mod nested_first {
     use tokio::{sync::{mpsc, oneshot}};
 use tokio_wheel as time;
     pub type Kept = (mpsc::Sender<()>, oneshot::Sender<()>);
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod nested_renamed {
     use tokio::{io::{self, AsyncReadExt}};
 use tokio_wheel as clock;
     pub async fn kept(mut input: io::Empty) { input.read_u8().await.unwrap(); }
-    pub fn made() -> clock::Sleep { clock::sleep(super::ZERO) }
 }
 pub mod nested_with_the_crate {
     use tokio::{self};
 use tokio_wheel as time;
     pub fn kept() -> tokio::sync::Notify { tokio::sync::Notify::new() }
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod nested_alone {
     use tokio_wheel as time;
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod visible {
     pub use tokio_wheel as time;
