@@ -158,9 +158,8 @@ async fn idle_reaper_on_sockets() {
     let (stop, stopped) = oneshot::channel::<()>();
     let server = Server::start(Settings {
         timeout,
-        trusted: timeout,
         min_timeout: timeout,
-        connections: 10,
+        ..settings(10)
     });
     let server = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
     let connect = async || TcpStream::connect(address).await.unwrap();

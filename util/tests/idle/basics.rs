@@ -69,12 +69,12 @@ fn a_number_of_shards_out_of_range_is_an_error() {
         let of_a_timer = Timer::builder().shards(given).build().unwrap_err();
         assert_eq!(error.to_string(), of_a_timer.to_string());
     }
-    for given in [1, 3, 1_024] {
-        let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
-        for key in 0..5_000 {
-            assert_eq!(set.touch(&key), Inserted);
-        }
-        assert_eq!(set.len(), 5_000);
-        assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
+    for given in [1, 1_024] {
+        assert!(
+            IdleSet::<u32>::builder(secs(1))
+                .shards(given)
+                .build()
+                .is_ok()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! A reaper with much work lets other tasks run.
 
 use super::*;
-use crate::support::beside_a_greedy_sibling;
+use crate::{support::beside_a_greedy_sibling, until_another_task_runs};
 
 const MANY: u32 = 40_000;
 
@@ -21,17 +21,14 @@ async fn what_is_due_or_shed_comes_out_in_turns() {
     for sheds in [false, true] {
         let (_set, mut reaper) = filled(|_| ms(1));
         sleep(ms(1)).await;
-        let others = tokio::spawn(async {});
-        let mut keys = 0..1_000;
-        while !others.is_finished() {
-            let key = if sheds {
-                reaper.shed().await
-            } else {
-                reaper.reap().await
+        until_another_task_runs(async || {
+            let key = match sheds {
+                true => reaper.shed().await,
+                false => reaper.reap().await,
             };
             assert!(key.is_some());
-            keys.next().expect("the other task must run");
-        }
+        })
+        .await;
     }
 }
 

@@ -161,7 +161,7 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
 #[tokio::test(start_paused = true)]
 async fn buffered_reads_count_what_is_consumed() {
     let limit = LimitExceeded::MinReadRate(RATE);
-    let inner = || BufReader::new(Scripted::new().reads([(ms(20), 10)]).reads_never());
+    let inner = || BufReader::new(Scripted::new().reads([(ms(20), 10), (secs(86_400), 1)]));
 
     let start = Instant::now();
     let limits = Limits::new().min_read_rate(RATE);

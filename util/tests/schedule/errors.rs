@@ -41,10 +41,8 @@ async fn a_refusal_after_the_shutdown_carries_the_future_back() {
 
 #[test]
 fn mistakes_panic_in_the_callers_frame() {
-    assert_panics(
-        || Scheduler::builder().max_pending(0),
-        &["max_pending must be at least 1, got 0"],
-    );
+    let none = ["max_pending must be at least 1, got 0"];
+    assert_panics(|| Scheduler::builder().max_pending(0), &none);
     assert_panics(|| Scheduler::new(), &["outside of a tokio runtime"]);
     paused().block_on(async {
         let scheduler = limited(1);
@@ -55,10 +53,8 @@ fn mistakes_panic_in_the_callers_frame() {
         let with =
             || scheduler.schedule_at_fixed_rate_with(MissedTickBehavior::Skip, zero, zero, run);
         assert_panics(with, period);
-        assert_panics(
-            || scheduler.schedule_with_fixed_delay(zero, zero, run),
-            delay,
-        );
+        let fixed_delay = || scheduler.schedule_with_fixed_delay(zero, zero, run);
+        assert_panics(fixed_delay, delay);
         assert_eq!(limit::room(&scheduler), 1);
     });
 }
@@ -73,10 +69,8 @@ async fn an_end_without_output_tells_why() {
     assert_message(&error, &["the task was canceled"]);
     let error = error.try_into_panic().unwrap_err();
     assert!(error.is_cancelled(), "it is returned");
-    assert_panics(
-        || error.into_panic(),
-        &["without a panic: the task was canceled"],
-    );
+    let expected = ["without a panic: the task was canceled"];
+    assert_panics(|| error.into_panic(), &expected);
 
     let panics = |run: fn()| {
         let task = scheduler.schedule(ms(1), async move { run() });

@@ -43,7 +43,8 @@ type Run = (Duration, Duration);
 /// A program for a task: the duration of each run, and the time and duration of each delay.
 #[derive(Clone, Debug)]
 struct Program {
-    behavior: MissedTickBehavior,
+    /// `None` stands for a fixed delay.
+    behavior: Option<MissedTickBehavior>,
     initial: Duration,
     period: Duration,
     runs: Vec<Duration>,
@@ -64,7 +65,7 @@ fn program() -> impl Strategy<Value = Program> {
         proptest::collection::vec(hold_up, 0..4),
     )
         .prop_map(|(behavior, initial, period, runs, hold_ups)| Program {
-            behavior,
+            behavior: Some(behavior),
             initial,
             period: period.max(ms(1)),
             runs,
@@ -89,7 +90,7 @@ async fn hold_up(hold_ups: Vec<(Duration, Duration)>) {
     }
 }
 
-async fn on_a_schedule(program: Program) -> Vec<Run> {
+async fn on_a_schedule(scheduler: Scheduler, program: Program) -> Vec<Run> {
     let start = Instant::now();
     let log = Arc::new(Mutex::new(Vec::new()));
     let handle = Arc::new(OnceLock::<ScheduledTask<()>>::new());
@@ -111,9 +112,11 @@ async fn on_a_schedule(program: Program) -> Vec<Run> {
             }
         }
     };
-    let (behavior, initial) = (program.behavior, program.initial);
-    let task =
-        Scheduler::new().schedule_at_fixed_rate_with(behavior, initial, program.period, make);
+    let (initial, period) = (program.initial, program.period);
+    let task = match program.behavior {
+        Some(behavior) => scheduler.schedule_at_fixed_rate_with(behavior, initial, period, make),
+        None => scheduler.schedule_with_fixed_delay(initial, period, make),
+    };
     handle.set(task.unwrap()).unwrap();
     let held_up = tokio::spawn(hold_up(program.hold_ups));
     while !handle.get().unwrap().is_finished() {
@@ -133,7 +136,7 @@ macro_rules! in_a_loop {
             let ticks = tokio::spawn(async move {
                 let mut log = Vec::new();
                 let mut interval = time::interval_at(start + $program.initial, $program.period);
-                interval.set_missed_tick_behavior($program.behavior);
+                interval.set_missed_tick_behavior($program.behavior.unwrap());
                 for takes in $program.runs {
                     let due = interval.tick().await;
                     log.push((start.elapsed(), due - start));
@@ -153,7 +156,8 @@ proptest! {
     /// A task of a fixed rate runs like a loop over an interval of this crate or of tokio.
     #[test]
     fn a_fixed_rate_is_that_of_an_interval(program in program()) {
-        let ours = paused().block_on(on_a_schedule(program.clone()));
+        let on_a_schedule = async { on_a_schedule(Scheduler::new(), program.clone()).await };
+        let ours = paused().block_on(on_a_schedule);
         prop_assert_eq!(ours.len(), program.runs.len());
         let copy = program.clone();
         let same = paused().block_on(in_a_loop!(tokio_wheel, copy));
@@ -163,69 +167,40 @@ proptest! {
     }
 }
 
+/// Returns a program without delays.
+fn undisturbed(behavior: Option<MissedTickBehavior>, times: [u64; 2], runs: &[u64]) -> Program {
+    let [initial, period] = times.map(ms);
+    let runs = runs.iter().map(|takes| ms(*takes)).collect();
+    Program {
+        behavior,
+        initial,
+        period,
+        runs,
+        hold_ups: Vec::new(),
+    }
+}
+
 /// The lateness of a run is measured with the clock, not in ticks.
 #[tokio::test(start_paused = true)]
 async fn a_coarse_tick_delays_no_run_that_is_late() {
-    let tick = ms(100);
-    let scheduler = with_tick(tick);
-    let start = Instant::now();
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let runs = {
-        let log = log.clone();
-        move || {
-            let (log, started) = (log.clone(), start.elapsed());
-            async move {
-                work(ms(33)).await;
-                log.lock().unwrap().push((started, start.elapsed()));
-            }
-        }
-    };
-    let task = scheduler
-        .schedule_at_fixed_rate(ms(30), ms(30), runs)
-        .unwrap();
-    sleep(secs(10)).await;
-    assert!(task.cancel());
-    let log = std::mem::take(&mut *log.lock().unwrap());
-    assert!(log.len() > 250);
+    let program = undisturbed(Some(MissedTickBehavior::Burst), [30, 30], &[33; 300]);
+    let log = on_a_schedule(with_tick(ms(100)), program).await;
     let mut free = Duration::ZERO;
-    for (n, (started, ended)) in (1..).zip(log) {
-        let due = ms(30) * n;
-        let ticks = due.as_millis().div_ceil(tick.as_millis());
-        let expected = if due <= free {
-            free
-        } else {
-            tick * ticks as u32
-        };
+    for (n, (started, due)) in (1..).zip(log) {
+        assert_eq!(due, ms(30) * n);
+        let tick = ms((due.as_millis() as u64).next_multiple_of(100));
+        let expected = if due <= free { free } else { tick };
         assert_eq!(started, expected, "run {n}, due at {due:?}");
-        free = ended;
+        free = started + ms(33);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_counts_from_the_end_of_a_run() {
-    let start = Instant::now();
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let mut runs = [0, 1, 7, 250, 0, 10].into_iter();
-    let make = {
-        let log = log.clone();
-        move || {
-            log.lock().unwrap().push(start.elapsed().as_millis());
-            let takes = runs.next();
-            async move {
-                match takes {
-                    Some(takes) => {
-                        work(ms(takes)).await;
-                        ControlFlow::Continue(())
-                    }
-                    None => ControlFlow::Break("no more"),
-                }
-            }
-        }
-    };
-    let task = Scheduler::new().schedule_with_fixed_delay(ms(3), ms(10), make);
-    assert_eq!(output(task.unwrap()).await, "no more");
-    let starts = std::mem::take(&mut *log.lock().unwrap());
-    assert_eq!(starts, [3, 13, 24, 41, 301, 311, 331]);
+    let program = undisturbed(None, [3, 10], &[0, 1, 7, 250, 0, 10, 0]);
+    let log = on_a_schedule(Scheduler::new(), program).await;
+    let expected = [3, 13, 24, 41, 301, 311, 331].map(|start| (ms(start), ms(start)));
+    assert_eq!(log, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,26 +35,22 @@ fn tasks_are_dropped_with_the_runtime() {
                         let _closure_holds = &held;
                         pending::<ControlFlow<()>>()
                     };
-                    scheduler
-                        .schedule_at_fixed_rate(delay, secs(1), make)
-                        .unwrap()
+                    let task = scheduler.schedule_at_fixed_rate(delay, secs(1), make);
+                    task.unwrap()
                 };
                 assert_pending!(poll(&mut task, &waker));
                 tasks.push(task);
             }
-            runtime.block_on(async {
-                for _ in 0..40 {
-                    start.recv().await.unwrap();
-                }
-            });
+            for _ in 0..40 {
+                runtime.block_on(start.recv()).unwrap();
+            }
             drop(runtime);
             assert_eq!((drops.get(), wakes.count()), (80, 80));
             assert!(start.try_recv().is_err(), "no other task has started");
             for (n, task) in tasks.into_iter().enumerate() {
                 assert_eq!(task.is_started(), n % 4 >= 2);
                 assert!(task.is_finished() && !task.cancel());
-                let error = tokio_test::block_on(task).unwrap_err();
-                assert!(error.is_shutdown(), "{error}");
+                assert!(tokio_test::block_on(task).unwrap_err().is_shutdown());
             }
             assert_eq!(scheduler.pending(), 0);
         });
