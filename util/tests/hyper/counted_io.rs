@@ -116,20 +116,23 @@ fn the_last_byte_of_a_short_answer_counts() {
     }
 }
 
-/// Only the response that the client has not read is lost.
+/// Only the responses that the client has not read are lost.
 #[test]
 fn each_stream_counts_its_own_frames() {
     each_that(Protocol::is_http2, async |protocol| {
         let server = Server::new(protocol, limits());
         let (mut client, end) = server.client().await;
-        let unread = client.ask("/large").await.unwrap();
+        let unread = [
+            client.ask("/large").await.unwrap(),
+            client.another().ask("/frames/9/100000").await.unwrap(),
+        ];
         for path in ["/none", "/after/0", "/frames/3/100"] {
             client.another().get(path).await.unwrap();
         }
         let mut reset = client.another().ask("/large").await.unwrap().into_body();
         reset.frame().await.unwrap().unwrap();
         drop(reset);
-        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(205)));
+        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 2, secs(205)));
         drop(unread);
     });
 }
