@@ -39,7 +39,7 @@ use script::Scripted;
 use crate::support::{
     beside_a_greedy_sibling, current_thread,
     log::{Log, side_by_side},
-    ms,
+    ms, multi_thread,
     panics::assert_panics,
     paused, secs,
 };

@@ -223,58 +223,40 @@ async fn the_deadline_is_that_of_the_run_at_hand() {
     }
 }
 
-/// Schedules a task that counts its runs, each of 4 ms, and the drops of its closure.
-fn counting(scheduler: &Scheduler, pace: Pace) -> (ScheduledTask<()>, Count, Count) {
-    let (make, runs, drops) = counted(|| sleep(ms(4)));
-    (every(scheduler, pace, ms(10), ms(10), make), runs, drops)
-}
-
-/// The run completes and is the last run. The handle is ready after it.
+/// The run completes and is the last run. The task drops its closure, and the output or the panic of the run, before its
+/// handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn a_task_is_cancelled_while_it_runs() {
-    for pace in PACES {
-        let scheduler = Scheduler::new();
-        let (mut task, runs, drops) = counting(&scheduler, pace);
-        let finds = looks(&mut task, &drops);
-        sleep(ms(12)).await;
-        assert!(task.cancel());
-        assert!(!task.cancel());
-        assert!(task.is_cancelled() && !task.is_finished());
-        assert_eq!((runs.get(), drops.get()), (0, 0));
-        sleep(ms(50)).await;
-        assert_eq!(finds.try_iter().collect::<Vec<_>>(), [1]);
-        assert_eq!(runs.get(), 1);
-        assert!(task.is_finished() && !task.cancel());
-        assert!(result(task).await.unwrap_err().is_cancelled());
-    }
-}
-
-/// The output or the panic payload of a canceled run is dropped before the handle shows the end.
-#[tokio::test(start_paused = true)]
-async fn the_result_of_a_cancelled_run_is_dropped() {
-    for panics in [false, true] {
-        let drops = Count::default();
-        let make = {
-            let drops = drops.clone();
-            move || {
-                let held = drops.on_drop();
-                async move {
-                    sleep(ms(4)).await;
-                    if panics {
-                        resume_unwind(Box::new(held));
-                    }
-                    ControlFlow::<_>::Break(held)
+    for (pace, end) in [
+        (Pace::Rate, "continue"),
+        (Pace::Delay, "continue"),
+        (Pace::Rate, "break"),
+        (Pace::Delay, "panic"),
+    ] {
+        let (runs, drops) = (Count::default(), Count::default());
+        let (ran, dropped, of_closure) = (runs.clone(), drops.clone(), drops.on_drop());
+        let make = move || {
+            let _closure_holds = &of_closure;
+            let (ran, held) = (ran.clone(), dropped.on_drop());
+            async move {
+                sleep(ms(4)).await;
+                ran.add();
+                match end {
+                    "continue" => ControlFlow::Continue(()),
+                    "break" => ControlFlow::Break(held),
+                    _ => resume_unwind(Box::new(held)),
                 }
             }
         };
-        let task = Scheduler::new().schedule_at_fixed_rate(ms(10), ms(10), make);
-        let mut task = task.unwrap();
+        let mut task = every(&Scheduler::new(), pace, ms(10), ms(10), make);
         let finds = looks(&mut task, &drops);
         sleep(ms(12)).await;
-        assert!(task.cancel());
-        assert_eq!(drops.get(), 0);
-        sleep(ms(5)).await;
-        assert_eq!((drops.get(), finds.try_recv()), (1, Ok(1)));
+        assert!(task.cancel() && !task.cancel());
+        assert!(task.is_cancelled() && !task.is_finished());
+        assert_eq!((runs.get(), drops.get()), (0, 0));
+        sleep(ms(50)).await;
+        assert_eq!((runs.get(), finds.try_recv()), (1, Ok(2)), "{end}");
+        assert!(task.is_finished() && !task.cancel());
         assert!(result(task).await.err().unwrap().is_cancelled());
     }
 }
