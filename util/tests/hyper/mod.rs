@@ -21,6 +21,7 @@ use std::{
     future::{Future, poll_fn},
     io::{self, IoSlice, Read as _, Write as _},
     mem, net,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
     sync::{
         Arc, Barrier,

@@ -1,4 +1,4 @@
-//! Traits and signatures, which the compiler checks.
+//! Traits, which the compiler checks.
 
 use std::{cell::Cell, error::Error, fmt::Debug, hash::Hash, rc::Rc};
 

@@ -83,29 +83,6 @@ fn use_set(set: &IdleSet<Key>, another: u32) {
     let _ = (set.len(), set.is_closed(), format!("{set:?}"));
 }
 
-/// Returns an action that uses the set in every operation except `eq`, which runs under the lock.
-fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 'static {
-    let set = set.clone();
-    move |operation| {
-        if operation != "eq" {
-            use_set(&set, another);
-        }
-    }
-}
-
-/// Returns wakers that use the set when they are cloned, woken or finally dropped.
-fn hooks(set: &IdleSet<Key>) -> [Arc<Hook>; 3] {
-    let action = || {
-        let set = set.clone();
-        move || use_set(&set, 999)
-    };
-    [
-        Hook::on_clone(action()),
-        Hook::on_wake(action()),
-        Hook::on_drop(action()),
-    ]
-}
-
 /// Runs `body` under the paused clock. It hangs if user code runs under a lock that it needs.
 fn in_time(body: impl AsyncFnOnce() + Send + 'static) {
     does_not_hang(|| paused().block_on(body()));
@@ -119,7 +96,14 @@ fn poll(reaper: &mut Reaper<Key>, waker: &Waker) -> Poll<Option<Key>> {
 fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
     in_time(async || {
         let (set, mut reaper) = one_shard(ms(5));
-        let seen = acting(comes_back(&set, 999), || {
+        let other = set.clone();
+        let comes_back = move |operation: &'static str| {
+            // `eq` runs under the lock.
+            if operation != "eq" {
+                use_set(&other, 999);
+            }
+        };
+        let seen = acting(comes_back.clone(), || {
             for n in 0..100 {
                 assert_eq!(set.touch(&Key(n)), Inserted);
                 assert_eq!(set.touch(&Key(n)), Present);
@@ -134,7 +118,7 @@ fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
         }
         tokio::time::advance(ms(5)).await;
         let mut reaped = 0;
-        let seen = acting(comes_back(&set, 999), || {
+        let seen = acting(comes_back, || {
             while poll(&mut reaper, Waker::noop()).is_ready() {
                 reaped += 1;
             }
@@ -266,7 +250,12 @@ fn keys_may_use_the_set_when_the_reaper_is_dropped() {
 fn wakers_may_use_the_set() {
     in_time(async || {
         let (set, mut reaper) = one_shard(secs(1));
-        for hook in hooks(&set) {
+        let action = || {
+            let set = set.clone();
+            move || use_set(&set, 999)
+        };
+        let (clone, wake) = (Hook::on_clone(action()), Hook::on_wake(action()));
+        for hook in [clone, wake, Hook::on_drop(action())] {
             assert_pending!(poll(&mut reaper, &hook.waker()));
             // The touch wakes the first waker. Then another waker replaces it.
             set.touch_with_timeout(&Key(2), ms(500));

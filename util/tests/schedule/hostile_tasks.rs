@@ -3,28 +3,6 @@
 
 use super::*;
 
-/// Returns a value that panics when it is dropped.
-pub(super) fn bomb() -> impl Send + Sync + 'static {
-    OnDrop::new(quiet_panic)
-}
-
-/// A future that is ready at once, and panics when it is dropped.
-struct BombFuture;
-
-impl Future for BombFuture {
-    type Output = u8;
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u8> {
-        Poll::Ready(7)
-    }
-}
-
-impl Drop for BombFuture {
-    fn drop(&mut self) {
-        quiet_panic();
-    }
-}
-
 /// Schedules a hundred tasks for the same time, of which ten are hostile. Asserts that the other tasks
 /// run, and that the driver continues.
 fn the_others_run<T: Send + 'static>(
@@ -109,7 +87,14 @@ fn detached<T>(
 
 #[test]
 fn when_a_future_panics_as_it_is_dropped_after_its_run() {
-    let hostile = |scheduler: &Scheduler, delay| scheduler.schedule(delay, BombFuture).unwrap();
+    let hostile = |scheduler: &Scheduler, delay| {
+        let held = PanicsOnDrop;
+        let run = std::future::poll_fn(move |_| {
+            let _future_holds = &held;
+            Poll::Ready(7)
+        });
+        scheduler.schedule(delay, run).unwrap()
+    };
     the_others_run(hostile, is_panic);
 }
 
@@ -117,7 +102,7 @@ fn when_a_future_panics_as_it_is_dropped_after_its_run() {
 #[test]
 fn when_an_output_panics_as_it_is_dropped() {
     let hostile =
-        |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { bomb() }).unwrap();
+        |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { PanicsOnDrop }).unwrap();
     the_others_run(hostile, |task| {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
     });
@@ -127,7 +112,7 @@ fn when_an_output_panics_as_it_is_dropped() {
 #[test]
 fn when_a_closure_panics_as_it_is_dropped() {
     let hostile = |scheduler: &Scheduler, delay| {
-        let held = bomb();
+        let held = PanicsOnDrop;
         let make = move || {
             let _closure_holds = &held;
             async { ControlFlow::Break(()) }
@@ -143,7 +128,7 @@ fn when_a_closure_panics_as_it_is_dropped() {
 fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
     let hostile = |scheduler: &Scheduler, delay| {
         let handle = Arc::new(OnceLock::<ScheduledTask<_>>::new());
-        let held = bomb();
+        let held = PanicsOnDrop;
         let make = {
             let handle = handle.clone();
             move || {

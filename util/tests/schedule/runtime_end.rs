@@ -20,7 +20,7 @@ fn tasks_are_dropped_with_the_runtime() {
                 // Half of the tasks wait, and the others run.
                 let delay = if n % 4 < 2 { secs(60) } else { Duration::ZERO };
                 // Some tasks panic when they are dropped.
-                let bomb = (n % 8 < 4).then(hostile_tasks::bomb);
+                let bomb = (n % 8 < 4).then(|| PanicsOnDrop);
                 let (started, held) = (started.clone(), (drops.on_drop(), bomb));
                 let mut task = if n % 2 == 0 {
                     let run = async move {
