@@ -14,13 +14,12 @@ use super::*;
 /// The number and the deadline of an element that has expired.
 type Out = (usize, Instant);
 
-trait Queue: Send + 'static {
+trait Queue: Default + Send + 'static {
     type Key: Copy + Debug + PartialEq + Send;
 
     /// Whether the key of an element that has left may name another element.
     const ALIASES: bool = false;
 
-    fn new() -> Self;
     fn insert(&mut self, value: usize, delay: Duration) -> Self::Key;
     fn insert_at(&mut self, value: usize, when: Instant) -> Self::Key;
     fn remove(&mut self, key: Self::Key) -> Out;
@@ -46,9 +45,6 @@ macro_rules! impl_queue {
 
             $($own)*
 
-            fn new() -> Self {
-                <$queue>::new()
-            }
             fn insert(&mut self, value: usize, delay: Duration) -> Self::Key {
                 <$queue>::insert(self, value, delay)
             }
@@ -218,7 +214,7 @@ impl<Q: Queue> Run<Q> {
     fn new() -> Self {
         Self {
             start: Instant::now(),
-            queue: Q::new(),
+            queue: Q::default(),
             elements: Vec::new(),
             log: Vec::new(),
         }

@@ -7,8 +7,8 @@
 //! * The scheduler refused it.
 //! * It ended with its runtime.
 //!
-//! Each round has a seed, which a failure prints. `SCHEDULE_SEED=n` runs the round of that seed. The seed
-//! does not fix the order in which the threads run.
+//! Each round has a seed, and the output of a failed test ends with it. `SCHEDULE_SEED=n` runs the round of that seed. The
+//! seed does not fix the order in which the threads run.
 
 use std::{
     cell::Cell,
@@ -29,17 +29,6 @@ fn seeds(rounds: usize) -> Vec<u64> {
         Err(_) => (0..rounds)
             .map(|n| RandomState::new().hash_one(n))
             .collect(),
-    }
-}
-
-/// Prints the seed of a round that fails.
-struct Named(u64);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("failed with SCHEDULE_SEED={}", self.0);
-        }
     }
 }
 
@@ -364,7 +353,7 @@ fn rounds(count: usize, end: End, round: impl Fn(&mut Random, &mut Totals) + Sen
     does_not_hang(move || {
         let mut totals = Totals::default();
         for seed in seeds(count) {
-            let _named = Named(seed);
+            println!("SCHEDULE_SEED={seed}");
             round(&mut Random(seed), &mut totals);
         }
         let places = totals.refused.min(totals.cancelled).min(totals.runs);

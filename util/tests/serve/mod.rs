@@ -39,7 +39,9 @@ use tokio_wheel_util::{
 };
 
 use crate::{
-    hyper::server::{AnyBody, Auto1Upgrades, Auto2Upgrades, Client, Protocol, answer, send},
+    hyper::server::{
+        AnyBody, Auto1Upgrades, Auto2Upgrades, Client, Protocol, answer, each_that, send,
+    },
     support::{
         current_thread, does_not_hang, ms, multi_thread,
         panics::{assert_panics, panic_of},
@@ -50,10 +52,7 @@ use crate::{
 /// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
 #[track_caller]
 fn each(body: impl AsyncFn(Protocol)) {
-    for protocol in [Auto1Upgrades, Auto2Upgrades] {
-        println!("{protocol:?}");
-        paused().block_on(body(protocol));
-    }
+    each_that(|it| [Auto1Upgrades, Auto2Upgrades].contains(&it), body);
 }
 
 /// A listener for streams in memory. It returns what the test sends.

@@ -2,37 +2,24 @@
 
 use std::future::pending;
 
-pub mod one_name {
+pub mod one_name_or_item {
     use tokio_wheel as time;
-    pub fn made() -> time::Sleep { time::sleep(time::Duration::ZERO) }
-}
-pub mod one_name_renamed {
     use tokio_wheel as clock;
-}
-pub mod one_item {
     use tokio_wheel::sleep;
     use ::tokio_wheel::Sleep;
-    pub fn made() -> Sleep { sleep(super::ZERO) }
-}
-pub mod one_item_renamed {
     use tokio_wheel::sleep as nap;
     use tokio_wheel::Sleep as Nap;
+    pub fn made() -> time::Sleep { time::sleep(time::Duration::ZERO) }
 }
 pub mod itself_and_items {
     use tokio_wheel::{self as time, Duration, Instant};
     pub fn made(at: Instant) -> time::Sleep { time::sleep_until(at + Duration::ZERO) }
 }
-pub mod itself_alone {
+pub mod itself_and_errors {
     use tokio_wheel as time;
-}
-pub mod itself_renamed {
     use tokio_wheel::{self as clock, sleep_until as until, Instant as Moment};
-}
-pub mod errors {
     use tokio_wheel::error::Elapsed;
     pub fn text(error: Elapsed) -> String { error.to_string() }
-}
-pub mod errors_that_stay {
     use tokio::time::error::Error;
 use tokio_wheel::error::Elapsed as Late;
     use tokio::time::error::Error as TimeError;
