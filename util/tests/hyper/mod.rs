@@ -18,6 +18,7 @@ mod timer;
 
 use std::{
     convert::Infallible,
+    fmt,
     future::{Future, poll_fn},
     io::{self, IoSlice, Read as _, Write as _},
     mem, net,

@@ -157,68 +157,67 @@ fn a_thread_without_a_runtime_may_use_the_handle() {
     });
 }
 
-/// Returns how many of the tasks have panicked. Their runtime must have shut down.
-fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
-    let runtime = current_thread();
-    let ends = (ends.into_iter()).map(|end| runtime.block_on(end));
-    ends.filter(|end| matches!(end, Err(error) if error.is_panic()))
-        .count()
+/// The rounds of the next tests. In each round, the runtime ends a little later.
+const ROUNDS: u64 = 30;
+
+/// Runs rounds, which return the tasks of connections whose runtime has shut down. None may have panicked.
+fn no_task_panics(
+    rounds: u64,
+    name: impl fmt::Display,
+    round: impl Fn(u64) -> Vec<JoinHandle<End>> + Send + 'static,
+) {
+    let panics: Vec<_> = does_not_hang(move || {
+        let runtime = current_thread();
+        let has_panicked = |end: &mut JoinHandle<End>| {
+            let end = runtime.block_on(end);
+            end.is_err_and(|error| error.is_panic())
+        };
+        let count = |number| {
+            let mut ends = round(number);
+            ends.iter_mut().map(has_panicked).map(usize::from).sum()
+        };
+        (0..rounds).map(count).collect()
+    });
+    assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
 }
 
 /// A handler blocks its worker while another thread drops the runtime. The other workers have dropped the timer when
 /// the handler returns.
 #[test]
 fn a_runtime_may_end_while_a_handler_has_the_processor() {
-    const ROUNDS: usize = 5;
     for workers in [1, 2, 4] {
-        let panicked: usize = does_not_hang(move || {
-            let round = |_| {
-                let server = Server::new(Http1, limits());
-                let runtime = multi_thread(workers);
-                let (mut client, end) = runtime.block_on(async { server.connect() });
-                runtime.block_on(send(&mut client, "/block/60"));
-                thread::sleep(ms(20));
-                drop(runtime);
-                panicked(vec![end])
-            };
-            (0..ROUNDS).map(round).sum()
+        no_task_panics(5, workers, move |_| {
+            let server = Server::new(Http1, limits());
+            let runtime = multi_thread(workers);
+            let (mut client, end) = runtime.block_on(async { server.connect() });
+            runtime.block_on(send(&mut client, "/block/60"));
+            thread::sleep(ms(20));
+            drop(runtime);
+            vec![end]
         });
-        assert_eq!(panicked, 0, "of {ROUNDS}, with {workers} workers");
     }
 }
-
-/// The rounds of the next three tests. In each round, the runtime ends a little later.
-const ROUNDS: u64 = 30;
 
 /// The runtime ends while many connections shut down.
 #[test]
 fn a_runtime_may_end_during_a_shutdown() {
     const MANY: usize = 500;
     for (name, _, runtime) in KINDS {
-        let panics: Vec<_> = does_not_hang(move || {
-            let round = |round: u64| {
-                let server = Server::new(Http1, limits());
-                let runtime = runtime();
-                let mut clients = Vec::new();
-                let mut ends = Vec::new();
-                runtime.block_on(async {
-                    for _ in 0..MANY {
-                        let (client, end) = server.connect();
-                        clients.push(client);
-                        ends.push(end);
-                    }
-                    settle().await;
-                    let mut shutdown = Box::pin(server.connections.shutdown());
-                    let _ = poll_once(&mut shutdown).await;
-                });
-                dawdle(20 * round);
-                drop(runtime);
-                wait_until(|| server.connections.counts().open() == 0);
-                panicked(ends)
-            };
-            (0..ROUNDS).map(round).collect()
+        no_task_panics(ROUNDS, name, move |round| {
+            let server = Server::new(Http1, limits());
+            let runtime = runtime();
+            let (_clients, ends): (Vec<_>, _) = runtime.block_on(async {
+                let connections = (0..MANY).map(|_| server.connect()).unzip();
+                settle().await;
+                let mut shutdown = Box::pin(server.connections.shutdown());
+                let _ = poll_once(&mut shutdown).await;
+                connections
+            });
+            dawdle(20 * round);
+            drop(runtime);
+            wait_until(|| server.connections.counts().open() == 0);
+            ends
         });
-        assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
     }
 }
 
@@ -226,28 +225,24 @@ fn a_runtime_may_end_during_a_shutdown() {
 /// busy when the first runtime ends. When the second runtime ends, no connection panics either.
 #[test]
 fn a_connection_outlives_its_first_runtime() {
-    let panicked: usize = does_not_hang(|| {
-        let round = |round: u64| {
-            let server = Server::new(Http1, Limits::new().idle(secs(300)));
-            let (first, second) = (multi_thread(1), multi_thread(2));
-            let mut ends = Vec::new();
-            for _ in 0..20 {
-                let (client, mut drive) = server.drive();
-                assert!(first.block_on(poll_once(&mut drive)).is_pending());
-                ends.push(second.spawn(drive));
-                let mut client = second.block_on(Client::new(Http1, client));
-                second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
-            }
-            dawdle(20 * round);
-            drop(first);
-            thread::sleep(ms(2));
-            assert_eq!(server.connections.counts().open(), 20);
-            drop(second);
-            panicked(ends)
-        };
-        (0..ROUNDS).map(round).sum()
+    no_task_panics(ROUNDS, "connections", |round| {
+        let server = Server::new(Http1, Limits::new().idle(secs(300)));
+        let (first, second) = (multi_thread(1), multi_thread(2));
+        let mut ends = Vec::new();
+        for _ in 0..20 {
+            let (client, mut drive) = server.drive();
+            assert!(first.block_on(poll_once(&mut drive)).is_pending());
+            ends.push(second.spawn(drive));
+            let mut client = second.block_on(Client::new(Http1, client));
+            second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
+        }
+        dawdle(20 * round);
+        drop(first);
+        thread::sleep(ms(2));
+        assert_eq!(server.connections.counts().open(), 20);
+        drop(second);
+        ends
     });
-    assert_eq!(panicked, 0, "connections");
 }
 
 /// A thread blocks on a connection. The runtime waits for the thread when it is dropped. In the first round, the end of
