@@ -15,11 +15,8 @@ fn a_scheduler_keeps_no_descriptor_of_an_ended_runtime() {
             let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
             runtime.block_on(async {
                 let scheduler = Scheduler::new();
-                scheduler
-                    .schedule(std::time::Duration::ZERO, async {})
-                    .unwrap()
-                    .await
-                    .unwrap();
+                let task = scheduler.schedule(std::time::Duration::ZERO, async {});
+                task.unwrap().await.unwrap();
                 scheduler
             })
         })

@@ -65,22 +65,14 @@ async fn requests_in_time() {
     let inner = allocations!(Identity::new());
     assert_eq!(inner, REQUESTS);
     let layer = TimeoutLayer::new(LIMIT);
+    let of_request = RequestBodyTimeoutLayer::with_limits(limits);
+    let of_response = ResponseBodyTimeoutLayer::with_limits(limits);
     assert_eq!(allocations!(layer.clone()), inner);
     assert_eq!(allocations!(layer.clone().grpc()), inner);
+    assert_eq!(allocations!(of_request.clone()), inner);
+    assert_eq!(allocations!(of_response.clone()), inner);
     assert_eq!(
-        allocations!(RequestBodyTimeoutLayer::with_limits(limits)),
-        inner
-    );
-    assert_eq!(
-        allocations!(ResponseBodyTimeoutLayer::with_limits(limits)),
-        inner
-    );
-    assert_eq!(
-        allocations!((
-            layer.clone(),
-            RequestBodyTimeoutLayer::with_limits(limits),
-            ResponseBodyTimeoutLayer::with_limits(limits),
-        )),
+        allocations!((layer.clone(), of_request, of_response)),
         inner
     );
     // The deadline is in the request's extensions, which allocate.

@@ -49,63 +49,19 @@ fn what_was_reserved_stays() {
     assert_eq!(queue.len(), 1);
 }
 
-/// The number of clones shows whether a value was dropped.
-fn tokens(queue: &mut DelayQueue<Arc<()>>, count: usize) -> Arc<()> {
-    let token = Arc::new(());
-    for n in 0..count {
-        queue.insert(token.clone(), ms(n as u64));
-    }
-    token
-}
-
-#[tokio::test(start_paused = true)]
-async fn values_are_dropped_once() {
-    let mut queue = DelayQueue::new();
-    let token = tokens(&mut queue, 1_000);
-    assert_eq!(Arc::strong_count(&token), 1_001);
-    drop(queue.next().await);
-    assert_eq!(Arc::strong_count(&token), 1_000);
-    let first = queue.peek().unwrap();
-    drop(queue.remove(&first));
-    assert_eq!(Arc::strong_count(&token), 999);
-    queue.compact();
-    queue.shrink_to_fit();
-    assert_eq!(Arc::strong_count(&token), 999);
-    queue.clear();
-    assert_eq!(Arc::strong_count(&token), 1);
-
-    let token = tokens(&mut queue, 1_000);
-    drop(queue);
-    assert_eq!(Arc::strong_count(&token), 1);
-}
-
-/// A value whose drop panics when the count reaches zero.
-struct Explosive<'a>(&'a AtomicUsize);
-
-impl Drop for Explosive<'_> {
-    fn drop(&mut self) {
-        if self.0.fetch_sub(1, Ordering::Relaxed) == 1 {
-            panic!("a value's drop");
-        }
-    }
+fn clear<T>(queue: &mut DelayQueue<T>) -> std::thread::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| queue.clear()))
 }
 
 /// The keys still name the remaining elements.
 #[test]
 fn a_panic_while_clearing_leaves_a_queue_that_works() {
-    let count = AtomicUsize::new(usize::MAX);
     let mut queue = DelayQueue::new();
-    let keys: Vec<_> = (0..4_000)
-        .map(|_| queue.insert(Explosive(&count), secs(1)))
+    let panics = |n| (n == 400).then(|| PanicsOnDrop);
+    let keys: Vec<_> = (0..2_000)
+        .map(|n| queue.insert(panics(n), secs(1)))
         .collect();
-    for key in keys.iter().step_by(2) {
-        queue.remove(key);
-    }
-    queue.compact();
-
-    count.store(400, Ordering::Relaxed);
-    let clear = std::panic::AssertUnwindSafe(|| queue.clear());
-    assert!(std::panic::catch_unwind(clear).is_err());
+    assert!(clear(&mut queue).is_err());
     let left = queue.len();
     assert!((1..2_000).contains(&left), "{left}");
     let found = keys.iter().filter_map(|key| queue.try_remove(key));
@@ -115,13 +71,10 @@ fn a_panic_while_clearing_leaves_a_queue_that_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_last_element_cleared_wakes_who_waits() {
-    let count = AtomicUsize::new(1);
-    let mut queue = DelayQueue::new();
-    queue.insert(Explosive(&count), secs(1));
-    let mut queue = task::spawn(queue);
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert(PanicsOnDrop, secs(1));
     assert!(queue.poll_next().is_pending());
-    let clear = std::panic::AssertUnwindSafe(|| queue.clear());
-    assert!(std::panic::catch_unwind(clear).is_err());
+    assert!(clear(&mut queue).is_err());
     assert!(queue.is_woken());
     assert!(matches!(queue.poll_next(), Poll::Ready(None)));
 }

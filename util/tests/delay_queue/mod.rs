@@ -5,11 +5,9 @@
 
 use std::{
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
@@ -19,12 +17,13 @@ use tokio_wheel::{Duration, Instant, Timer};
 use tokio_wheel_util::delay_queue::{self, DelayQueue};
 
 use crate::support::{
-    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, polls_and_turns,
-    secs, settle,
+    Wakes, current_thread,
+    hostile::{Hook, PanicsOnDrop, quiet_panic},
+    ms,
+    panics::{Panicked, assert_panics, panic_of},
+    paused, polls_and_turns, secs, settle,
 };
 
-mod expired;
-mod keys;
 mod memory;
 mod oracle;
 mod order;

@@ -14,13 +14,12 @@ use super::*;
 /// The number and the deadline of an element that has expired.
 type Out = (usize, Instant);
 
-trait Queue: Send + 'static {
-    type Key: Copy + Debug + Send;
+trait Queue: Default + Send + 'static {
+    type Key: Copy + Debug + PartialEq + Send;
 
     /// Whether the key of an element that has left may name another element.
     const ALIASES: bool = false;
 
-    fn new() -> Self;
     fn insert(&mut self, value: usize, delay: Duration) -> Self::Key;
     fn insert_at(&mut self, value: usize, when: Instant) -> Self::Key;
     fn remove(&mut self, key: Self::Key) -> Out;
@@ -29,13 +28,12 @@ trait Queue: Send + 'static {
     fn reset_at(&mut self, key: Self::Key, when: Instant);
     fn deadline(&self, key: Self::Key) -> Instant;
     fn peek(&self) -> Option<Self::Key>;
-    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Out>>;
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Self::Key, Out)>>;
     fn clear(&mut self);
+    /// Returns the number of elements.
     fn len(&self) -> usize;
-    fn is_empty(&self) -> bool;
-    fn reserve(&mut self, additional: usize);
-    fn shrink_to_fit(&mut self);
-    fn compact(&mut self);
+    /// Reserves memory for more elements, or frees unused memory.
+    fn change_memory(&mut self, op: &Op);
     /// Checks the key of an element that has left.
     fn assert_absent(&mut self, _key: Self::Key) {}
 }
@@ -47,9 +45,6 @@ macro_rules! impl_queue {
 
             $($own)*
 
-            fn new() -> Self {
-                <$queue>::new()
-            }
             fn insert(&mut self, value: usize, delay: Duration) -> Self::Key {
                 <$queue>::insert(self, value, delay)
             }
@@ -78,30 +73,32 @@ macro_rules! impl_queue {
             fn peek(&self) -> Option<Self::Key> {
                 <$queue>::peek(self)
             }
-            fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Out>> {
-                <$queue>::poll_expired(self, cx)
-                    .map(|expired| expired.map(|expired| (*expired.get_ref(), expired.deadline())))
+            fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Self::Key, Out)>> {
+                <$queue>::poll_expired(self, cx).map(|expired| {
+                    let expired = expired?;
+                    Some((expired.key(), (*expired.get_ref(), expired.deadline())))
+                })
             }
             fn clear(&mut self) {
                 <$queue>::clear(self);
             }
             fn len(&self) -> usize {
-                <$queue>::len(self)
+                let len = <$queue>::len(self);
+                assert_eq!(self.is_empty(), len == 0);
+                len
             }
-            fn is_empty(&self) -> bool {
-                <$queue>::is_empty(self)
-            }
-            fn reserve(&mut self, additional: usize) {
-                <$queue>::reserve(self, additional);
-                assert!(self.capacity() >= self.len() + additional);
-            }
-            fn shrink_to_fit(&mut self) {
-                <$queue>::shrink_to_fit(self);
-                assert!(self.capacity() >= self.len());
-            }
-            fn compact(&mut self) {
-                <$queue>::compact(self);
-                assert!(self.capacity() >= self.len());
+            fn change_memory(&mut self, op: &Op) {
+                let mut least = self.len();
+                match *op {
+                    Op::Compact => self.compact(),
+                    Op::ShrinkToFit => self.shrink_to_fit(),
+                    Op::Reserve(additional) => {
+                        self.reserve(additional);
+                        least += additional;
+                    }
+                    _ => return,
+                }
+                assert!(self.capacity() >= least);
             }
         }
     };
@@ -117,7 +114,10 @@ impl_queue!(
 
 impl_queue!(DelayQueue<usize>, delay_queue::Key, {
     fn assert_absent(&mut self, key: Self::Key) {
-        super::keys::assert_absent(self, &key);
+        assert_eq!(self.try_deadline(&key), None);
+        assert!(!self.try_reset(&key, Duration::ZERO));
+        assert!(!self.try_reset_at(&key, Instant::now()));
+        assert!(DelayQueue::try_remove(self, &key).is_none());
     }
 });
 
@@ -214,7 +214,7 @@ impl<Q: Queue> Run<Q> {
     fn new() -> Self {
         Self {
             start: Instant::now(),
-            queue: Q::new(),
+            queue: Q::default(),
             elements: Vec::new(),
             log: Vec::new(),
         }
@@ -240,8 +240,9 @@ impl<Q: Queue> Run<Q> {
     /// Polls all expired elements.
     fn poll_all(&mut self, cx: &mut Context<'_>) {
         let mut last = None;
-        while let Poll::Ready(Some(out)) = self.queue.poll_expired(cx) {
+        while let Poll::Ready(Some((key, out))) = self.queue.poll_expired(cx) {
             let (value, deadline) = out;
+            assert_eq!(key, self.elements[value].0);
             assert!(Instant::now() >= deadline, "early");
             // A deadline that had passed when it was set has no certain place in the order.
             let set_at = self.elements[value].1.expect("it comes out once");
@@ -302,18 +303,14 @@ impl<Q: Queue> Run<Q> {
                 let peeked = first.map(due);
                 self.note(Event::Peeked(peeked));
             }
-            Op::Compact => self.queue.compact(),
-            Op::ShrinkToFit => self.queue.shrink_to_fit(),
-            Op::Reserve(additional) => self.queue.reserve(additional),
+            Op::Compact | Op::ShrinkToFit | Op::Reserve(_) => self.queue.change_memory(op),
             Op::Clear => {
                 self.queue.clear();
-                self.elements
-                    .iter_mut()
-                    .for_each(|(_, set_at)| *set_at = None);
+                let elements = self.elements.iter_mut();
+                elements.for_each(|(_, set_at)| *set_at = None);
             }
             Op::Advance(_) | Op::PollAll | Op::Wait => {}
         }
-        assert_eq!(self.queue.is_empty(), self.queue.len() == 0);
         self.note(Event::Has(self.queue.len()));
     }
 
@@ -356,7 +353,7 @@ async fn polled_by_hand<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
             Op::PollAll => run.poll_all_once().await,
             Op::Wait => {
                 let next = poll_fn(|cx| run.queue.poll_expired(cx)).await;
-                let Some(out) = next else { continue };
+                let Some((_, out)) = next else { continue };
                 run.gone(out, Event::CameOut);
                 run.poll_all_once().await;
                 // The clock returns to an odd millisecond.
@@ -367,7 +364,7 @@ async fn polled_by_hand<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
             _ => {}
         }
     }
-    assert!(run.queue.is_empty());
+    assert_eq!(run.queue.len(), 0);
     run.log
 }
 
@@ -393,7 +390,7 @@ async fn waited_for<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
     waits.abort();
     drop(waits.await);
     let run = Arc::into_inner(run).unwrap().into_inner().unwrap();
-    assert!(run.queue.is_empty());
+    assert_eq!(run.queue.len(), 0);
     run.log
 }
 

@@ -1,36 +1,12 @@
-//! The times and the order in which elements are returned.
+//! The order in which elements are returned, and what tokio-util's queue does not have: `expired` and `FusedStream`.
+
+use futures_core::FusedStream;
 
 use super::*;
 
-const YEAR: Duration = secs(365 * 86_400);
-
-/// Returns all elements that have expired.
-async fn due<T>(queue: &mut DelayQueue<T>) -> Vec<T> {
-    poll_fn(|cx| {
-        let mut due = Vec::new();
-        while let Poll::Ready(Some(expired)) = queue.poll_expired(cx) {
-            due.push(expired.into_inner());
-        }
-        Poll::Ready(due)
-    })
-    .await
-}
-
-/// The default timer has ticks of 1/64 ms.
+/// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree on it.
 #[tokio::test(start_paused = true)]
-async fn order_within_a_millisecond() {
-    let mut queue = DelayQueue::with_timer(&Timer::current());
-    for n in [50, 3, 64, 9, 33, 1, 2, 63] {
-        queue.insert(n, Duration::from_nanos(15_625 * n));
-    }
-    tokio::time::sleep(ms(1)).await;
-    assert_eq!(due(&mut queue).await, [1, 2, 3, 9, 33, 50, 63, 64]);
-}
-
-/// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree
-/// on it.
-#[tokio::test(start_paused = true)]
-async fn peek_names_what_a_poll_returns_of_what_has_passed() {
+async fn peek_names_what_a_poll_returns_next() {
     let mut queue = DelayQueue::new();
     queue.insert(0, ms(100));
     assert_eq!(queue.next().await.unwrap().into_inner(), 0);
@@ -41,12 +17,7 @@ async fn peek_names_what_a_poll_returns_of_what_has_passed() {
     while let Some(first) = queue.peek() {
         assert_eq!(queue.next().await.unwrap().key(), first);
     }
-}
-
-/// The other expired elements are in a slot of a coarser level than the element that is inserted now.
-#[tokio::test(start_paused = true)]
-async fn peek_names_what_a_poll_returns_next() {
-    let mut queue = DelayQueue::new();
+    // These elements are in a slot of a coarser level than the element that is inserted after them.
     for n in 0..3 {
         queue.insert(n, ms(64));
     }
@@ -58,44 +29,35 @@ async fn peek_names_what_a_poll_returns_next() {
     }
 }
 
-/// The paused clock is between two milliseconds when the queue is created and filled.
+/// Dropping the future before or after a poll loses no element.
 #[tokio::test(start_paused = true)]
-async fn the_first_millisecond_that_is_not_early() {
-    tokio::time::advance(Duration::from_micros(500)).await;
-    let mut queue = DelayQueue::with_timer(&Timer::current());
-    tokio::time::advance(Duration::from_micros(333)).await;
-    for micros in [1_200_u64, 600, 100, 1_000, 63_500, 64_250, 1, 0] {
-        let deadline = Instant::now() + Duration::from_micros(micros);
-        queue.insert_at(micros, deadline);
-        let expired = queue.next().await.unwrap();
-        assert!(expired.deadline() >= deadline);
-        assert!(expired.deadline() < deadline + Duration::from_nanos(15_625));
-        let now = Instant::now();
-        assert!(now >= deadline, "early by {:?}", deadline - now);
-        // tokio's timer rounds up to a millisecond, and a paused clock moves by whole milliseconds.
-        let late = now - deadline;
-        assert!(late < ms(2), "late by {late:?}");
+async fn expired_is_cancel_safe() {
+    let mut queue = DelayQueue::new();
+    queue.insert(7, ms(10));
+    drop(queue.expired());
+    for _ in 0..3 {
+        let in_time = tokio::time::timeout(ms(2), queue.expired()).await;
+        assert!(in_time.is_err());
+        assert_eq!(queue.len(), 1);
     }
+    tokio::time::sleep(ms(10)).await;
+    drop(queue.expired());
+    assert_eq!(queue.len(), 1, "it has expired and is in the queue");
+    assert_eq!(queue.expired().await.unwrap().into_inner(), 7);
 }
 
+/// An insertion after the end makes the queue a live stream again.
 #[tokio::test(start_paused = true)]
-async fn far_deadlines_saturate() {
-    let start = Instant::now();
+async fn an_empty_queue_is_terminated_until_the_next_insertion() {
     let mut queue = DelayQueue::new();
-    let never = queue.insert("never", Duration::MAX);
-    let key = queue.insert("later never", ms(1));
-    queue.reset(&key, Duration::MAX);
-    queue.insert("in a century", 100 * YEAR);
-    assert!(queue.deadline(&never) > start + 1_000 * YEAR);
-    assert!(queue.deadline(&key) > start + 1_000 * YEAR);
-
-    let expired = queue.next().await.unwrap();
-    assert_eq!(expired.into_inner(), "in a century");
-    assert!(start.elapsed() >= 100 * YEAR);
-    // A paused clock does not advance to the last instant.
-    let turn = tokio::time::timeout(YEAR, queue.next()).await;
-    assert!(turn.is_err());
-    queue.reset(&key, ms(5));
-    assert_eq!(queue.next().await.unwrap().key(), key);
-    assert_eq!(queue.remove(&never).into_inner(), "never");
+    for _ in 0..2 {
+        assert!(queue.is_terminated());
+        let key = queue.insert(7, ms(10));
+        assert!(!queue.is_terminated());
+        queue.remove(&key);
+        assert!(queue.is_terminated());
+        queue.insert(8, ms(10));
+        assert_eq!(queue.next().await.unwrap().into_inner(), 8);
+        assert!(queue.next().await.is_none());
+    }
 }

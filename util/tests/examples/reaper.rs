@@ -49,17 +49,26 @@ async fn peer(start: Instant, lines: Vec<(u64, &'static str)>, mut socket: Duple
     socket.read_to_end(&mut Vec::new()).await.unwrap();
 }
 
-/// Connects a peer over a stream in memory.
-async fn connect(
-    server: &Server,
-    id: usize,
-    lines: Vec<(u64, &'static str)>,
-    (start, connections): (Instant, &mut JoinSet<Ended>),
-) {
-    let permit = server.admit().await;
-    let (theirs, ours) = tokio::io::duplex(1_024);
-    tokio::spawn(peer(start, lines, theirs));
-    connections.spawn(server.clone().connection(id, permit, ours));
+/// Connects peers at these milliseconds, over streams in memory. Returns the ends of all connections, and the largest
+/// number of connections that were in use.
+async fn ends(
+    server: Server,
+    peers: impl IntoIterator<Item = (u64, Vec<(u64, &'static str)>)>,
+) -> (Vec<Ended>, usize) {
+    let (start, mut connections, mut in_use) = (Instant::now(), JoinSet::new(), 0);
+    for (id, (at, lines)) in peers.into_iter().enumerate() {
+        sleep_until(start + ms(at)).await;
+        let permit = server.admit().await;
+        let (theirs, ours) = tokio::io::duplex(1_024);
+        tokio::spawn(peer(start, lines, theirs));
+        connections.spawn(server.clone().connection(id, permit, ours));
+        in_use = in_use.max(server.in_use());
+    }
+    let mut ends = Vec::new();
+    while let Some(ended) = connections.join_next().await {
+        ends.push(ended.unwrap());
+    }
+    (ends, in_use)
 }
 
 /// A connection ends 300 ms after its last line, and a trusted connection after 900 ms.
@@ -72,58 +81,44 @@ async fn idle_reaper() {
         vec![hello, beat(150), beat(400)],
         vec![hello, (100, "let me in"), beat(600)],
     ];
-    let (start, server) = (Instant::now(), Server::start(settings(100)));
-    let mut connections = JoinSet::new();
-    for (id, lines) in peers.into_iter().enumerate() {
-        connect(&server, id, lines, (start, &mut connections)).await;
-    }
-    let mut ends = Vec::new();
-    while let Some(ended) = connections.join_next().await {
-        let end = ended.unwrap();
-        ends.push((end.id, end.by, end.millis, end.lines));
-    }
+    let peers = peers.into_iter().map(|lines| (0, lines));
+    let (ends, _) = ends(Server::start(settings(100)), peers).await;
+    let ends = ends
+        .iter()
+        .map(|end| (end.id, end.by, end.millis, end.lines));
     let expected = [
         (1, Reaped, 300, 0),
         (2, Reaped, 700, 3),
         (0, Left, 1_000, 4),
         (3, Reaped, 1_500, 3),
     ];
-    assert_eq!(ends, expected);
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
 }
 
 /// Serves a crowd with `limit` connections. Returns the largest number of connections in use at the same time, the ends
 /// of the talking peers and the ends of the silent peers.
 async fn crowd(limit: usize) -> (usize, Vec<Ended>, Vec<Ended>) {
-    let (start, server) = (Instant::now(), Server::start(settings(limit)));
-    let mut connections = JoinSet::new();
-    let mut in_use = 0;
     // The talking peers connect first. One silent peer connects every 20 ms, and ten at 510 ms.
     let mut arrivals = vec![0; TALKING];
     arrivals.extend((0..1_000).step_by(20).chain([510; 10]));
     arrivals.sort_unstable();
-    for (id, at) in arrivals.into_iter().enumerate() {
-        sleep_until(start + ms(at)).await;
+    let peers = arrivals.into_iter().enumerate().map(|(id, at)| {
         let talks = (0..1_000).step_by(50).map(|millis| (millis, "beat"));
-        let lines: Vec<_> = match id {
+        let lines = match id {
             ..TALKING => talks.chain([(1_000, "bye")]).collect(),
             _ => Vec::new(),
         };
-        connect(&server, id, lines, (start, &mut connections)).await;
-        in_use = in_use.max(server.in_use());
-    }
-    let mut ends = Vec::new();
-    while let Some(ended) = connections.join_next().await {
-        ends.push(ended.unwrap());
-    }
+        (at, lines)
+    });
+    let (ends, in_use) = ends(Server::start(settings(limit)), peers).await;
     let (talking, silent) = ends.into_iter().partition(|end| end.id < TALKING);
     (in_use, talking, silent)
 }
 
 /// Returns the milliseconds after which connections ended for a reason.
 fn of(ends: &[Ended], by: End) -> impl Iterator<Item = u128> {
-    ends.iter()
-        .filter(move |end| end.by == by)
-        .map(|end| end.millis)
+    let ends = ends.iter().filter(move |end| end.by == by);
+    ends.map(|end| end.millis)
 }
 
 /// Connections that send lines stay open. A silent connection is reaped after 100 to 300 ms, or is shed before. Older
@@ -134,36 +129,24 @@ async fn idle_reaper_with_few_connections() {
     assert_eq!((in_use, of(&talking, Left).count()), (20, 4));
     assert_eq!(silent.len(), 60);
     // Ten connections came at once. They end in any order.
-    let came = |end: &Ended| {
-        if (30..40).contains(&end.id) {
-            30
-        } else {
-            end.id
-        }
+    let came = |end: &Ended| match end.id {
+        30..40 => 30,
+        id => id,
     };
     assert!(silent.is_sorted_by_key(came), "{silent:?}");
-    assert!(
-        of(&silent, Reaped).all(|millis| (100..=300).contains(&millis)),
-        "{silent:?}"
-    );
+    let in_range = |millis| (100..=300).contains(&millis);
+    assert!(of(&silent, Reaped).all(in_range), "{silent:?}");
     assert!(of(&silent, Reaped).count() >= 40 && of(&silent, Reaped).any(|millis| millis < 150));
     assert!(of(&silent, Shed).count() >= 3 && of(&silent, Shed).all(|millis| millis < 300));
 
     for connections in FEWEST..40 {
         let (_, talking, _) = crowd(connections).await;
-        assert_eq!(
-            of(&talking, Left).count(),
-            4,
-            "with {connections} connections"
-        );
+        assert_eq!(of(&talking, Left).count(), 4, "{connections} connections");
     }
 
     // With enough connections, every silent connection gets its full 300 ms.
     let (_, _, silent) = crowd(200).await;
-    assert_eq!(
-        of(&silent, Reaped).filter(|millis| *millis == 300).count(),
-        60
-    );
+    assert_eq!(of(&silent, Reaped).filter(|end| *end == 300).count(), 60);
 }
 
 /// Over real sockets: the server closes the silent peer, a peer whose line never ends, and at its end all peers.
@@ -175,9 +158,8 @@ async fn idle_reaper_on_sockets() {
     let (stop, stopped) = oneshot::channel::<()>();
     let server = Server::start(Settings {
         timeout,
-        trusted: timeout,
         min_timeout: timeout,
-        connections: 10,
+        ..settings(10)
     });
     let server = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
     let connect = async || TcpStream::connect(address).await.unwrap();

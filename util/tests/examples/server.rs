@@ -37,8 +37,7 @@ async fn every_limit_ends_its_client() {
     });
     for end in runs {
         let end = tokio::time::timeout(Duration::from_secs(600), end).await;
-        end.expect("the example must end within 10 minutes")
-            .unwrap();
+        end.expect("it must end within 10 minutes").unwrap();
     }
 }
 
@@ -90,9 +89,8 @@ async fn run(settings: axum_server::Settings) {
         },
         async {
             let mut client = connect().await;
-            client
-                .dribble("GET / HTTP/1.1\r\nhost: test\r\nendless: ", pause)
-                .await;
+            let head_of_request = "GET / HTTP/1.1\r\nhost: test\r\nendless: ";
+            client.dribble(head_of_request, pause).await;
             client.has_got(&[], head);
         },
         async {
@@ -126,11 +124,8 @@ async fn run(settings: axum_server::Settings) {
     });
     last.has_got(&[200, 200], Duration::ZERO);
     let counts = server.await.unwrap().unwrap();
-    assert_eq!(
-        (counts.open(), counts.cut(), counts.dropped()),
-        (0, 0, 2),
-        "{counts:?}"
-    );
+    let cut_or_dropped = (counts.open(), counts.cut(), counts.dropped());
+    assert_eq!(cut_or_dropped, (0, 0, 2), "{counts:?}");
     assert!(counts.ended(Reason::Idle) >= 1, "{counts:?}");
     assert_eq!(counts.ended(Reason::MaxAge), 1, "{counts:?}");
     assert!(TcpStream::connect(address).await.is_err());
@@ -176,7 +171,7 @@ impl Client {
         assert_eq!(self.answers, answers, "after {lived:?}");
         assert!(
             lived >= at_least,
-            "{lived:?} is less than {at_least:?}: {answers:?}"
+            "{lived:?}, not {at_least:?}: {answers:?}"
         );
     }
 }

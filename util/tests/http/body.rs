@@ -1,5 +1,10 @@
 //! Tests a body with limits, poll by poll.
 
+use axum::BoxError;
+use futures_util::stream::poll_fn;
+use http_body_util::StreamBody;
+use tokio_stream::StreamExt as _;
+
 use super::*;
 
 /// Limits of 10 s for a frame and 60 s for a body.
@@ -8,6 +13,11 @@ const LIMITS: BodyLimits = BodyLimits::new()
     .body_timeout(Duration::from_secs(60));
 const FRAME: LimitExceeded = LimitExceeded::Frame(Duration::from_secs(10));
 const BODY: LimitExceeded = LimitExceeded::Body(Duration::from_secs(60));
+
+/// Returns the limit that the body has exceeded instead of returning a frame.
+fn limit_of(frame: Option<Result<Frame<Bytes>, BoxError>>) -> Option<LimitExceeded> {
+    LimitExceeded::find(&*frame.unwrap().unwrap_err())
+}
 
 /// Reads a body. Returns the number of bytes, the limit that the body has exceeded, and how long the reading took.
 async fn outcome(limits: BodyLimits, parts: Parts) -> (usize, Option<LimitExceeded>, Duration) {
@@ -59,16 +69,11 @@ async fn a_slow_reader_is_no_slow_body() {
     assert!(body.frame().await.unwrap().is_ok());
     sleep(secs(3_600)).await;
     let start = Instant::now();
-    assert!(
-        body.frame().await.unwrap().is_ok(),
-        "1 s of the limit must be left for this wait"
-    );
+    // 1 s of the limit is left for this wait.
+    assert!(body.frame().await.unwrap().is_ok());
     assert_eq!(start.elapsed(), secs(1));
-    let error = body.frame().await.unwrap().unwrap_err();
-    assert_eq!(
-        LimitExceeded::find(&*error),
-        Some(LimitExceeded::Body(secs(6)))
-    );
+    let late = limit_of(body.frame().await);
+    assert_eq!(late, Some(LimitExceeded::Body(secs(6))));
     assert_eq!(start.elapsed(), secs(1));
 }
 
@@ -76,7 +81,7 @@ async fn a_slow_reader_is_no_slow_body() {
 /// the limit that the body has exceeded.
 async fn read_and_work<B>(mut body: TimeoutBody<B>) -> (usize, Option<LimitExceeded>)
 where
-    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
     let mut frames = 0;
     loop {
@@ -99,38 +104,18 @@ async fn a_reader_that_works_during_a_wait_uses_no_time_of_its_client() {
     assert_eq!(read_and_work(body).await, (30, None));
 }
 
-/// A body that must be polled twice for each frame. Each of the two steps takes 3 s and begins with a poll.
-struct Steps(Option<(u32, Pin<Box<tokio_wheel::Sleep>>)>);
-
-impl Body for Steps {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        loop {
-            let (step, sleep) = self.0.get_or_insert_with(|| (1, Box::pin(sleep(secs(3)))));
-            std::task::ready!(sleep.as_mut().poll(cx));
-            if *step == 2 {
-                self.0 = None;
-                return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"part")))));
-            }
-            *step += 1;
-            *sleep = Box::pin(tokio_wheel::sleep(secs(3)));
-        }
-    }
-}
-
-/// The frame limit of 10 s does not count the 13 s in which the inner body waits for a poll of the reader.
+/// Each frame takes two steps of 3 s, and each step begins with a poll. The frame limit of 10 s does not count the 13 s
+/// in which the inner body waits for a poll of the reader.
 #[tokio::test(start_paused = true)]
 async fn a_part_of_a_frame_that_no_reader_polls_uses_no_time() {
-    let limits = BodyLimits::new()
-        .frame_timeout(secs(10))
-        .body_timeout(secs(30));
-    let body = TimeoutBody::with_limits(limits, Steps(None));
-    let (frames, exceeded) = read_and_work(body).await;
+    let limits = LIMITS.body_timeout(secs(30));
+    let frames = tokio_stream::iter(0..).then(async |_: u32| {
+        sleep(secs(3)).await;
+        sleep(secs(3)).await;
+        Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"part")))
+    });
+    let body = Box::pin(StreamBody::new(frames));
+    let (frames, exceeded) = read_and_work(TimeoutBody::with_limits(limits, body)).await;
     // Each frame takes 6 s of the body's 30 s.
     assert_eq!((frames, exceeded), (5, Some(LimitExceeded::Body(secs(30)))));
 }
@@ -169,10 +154,7 @@ async fn a_body_has_one_entry_that_each_wait_moves() {
     }
     assert!(body.frame().await.is_none());
     let metrics = timer.metrics();
-    assert_eq!(
-        (metrics.pending(), metrics.cancelled(), metrics.fired()),
-        (0, 1, 0)
-    );
+    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,34 +179,22 @@ async fn the_layers_use_an_explicit_timer() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
     let timer = Timer::builder().build().unwrap();
-    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, &timer);
-    let pending = || timer.metrics().pending();
-
-    let mut ends = limited(Parts::at([secs(1)]));
-    let mut fails = limited(Parts::at([secs(1)]).broken());
-    let mut is_late = limited(Parts::stuck());
-    let (_wakes, waker) = Wakes::new();
-    assert!(ends.frame().await.unwrap().is_ok());
-    assert!(fails.frame().await.unwrap().is_ok());
-    assert!(is_late.frame().await.unwrap().is_ok());
-    assert!(poll(&mut is_late.frame(), &waker).is_pending());
-    assert_eq!(pending(), 2);
-    assert!(ends.frame().await.is_none());
-    assert_eq!(
-        fails.frame().await.unwrap().unwrap_err().to_string(),
-        BROKEN
-    );
-    assert!(fails.frame().await.is_none());
-    assert_eq!(pending(), 1);
-    assert!(is_late.frame().await.unwrap().is_err());
-    assert_eq!(pending(), 0);
-
-    let mut dropped = limited(Parts::stuck());
-    assert!(dropped.frame().await.unwrap().is_ok());
-    assert!(poll(&mut dropped.frame(), &waker).is_pending());
-    assert_eq!(pending(), 1);
-    drop(dropped);
-    assert_eq!(pending(), 0);
+    let cases: [(_, fn() -> Parts); 4] = [
+        ("ended", || Parts::at([secs(1)])),
+        ("failed", || Parts::at([secs(1)]).broken()),
+        ("was late", || Parts::at([secs(1), secs(100)])),
+        ("is dropped", || Parts::at([secs(1)])),
+    ];
+    for (name, parts) in cases {
+        let mut body = TimeoutBody::with_timer(LIMITS, parts(), &timer);
+        assert!(body.frame().await.unwrap().is_ok());
+        assert_eq!(timer.metrics().pending(), 1, "{name}");
+        match name {
+            "is dropped" => drop(body),
+            _ => assert_eq!(body.frame().await.is_none(), name == "ended"),
+        }
+        assert_eq!(timer.metrics().pending(), 0, "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,20 +218,14 @@ async fn size_end_data_trailers_and_errors_pass() {
     while !body.is_end_stream() {
         assert!(body.frame().await.unwrap().is_ok());
     }
-    assert_eq!(
-        TimeoutBody::new(secs(1), Parts::every(ms(0), 1))
-            .size_hint()
-            .exact(),
-        None
-    );
+    let unsized_body = TimeoutBody::new(secs(1), Parts::every(ms(0), 1));
+    assert_eq!(unsized_body.size_hint().exact(), None);
 
     let mut trailers = HeaderMap::new();
     trailers.insert("checksum", "17".parse().unwrap());
     let parts = Parts::every(secs(1), 3).then(Frame::trailers(trailers.clone()));
-    let collected = TimeoutBody::with_limits(LIMITS, parts)
-        .collect()
-        .await
-        .unwrap();
+    let body = TimeoutBody::with_limits(LIMITS, parts);
+    let collected = body.collect().await.unwrap();
     assert_eq!(collected.trailers(), Some(&trailers));
     assert_eq!(collected.to_bytes(), "partpartpart");
 
@@ -280,78 +244,56 @@ async fn any_limit_is_fine() {
     let (bytes, exceeded, took) = outcome(short, Parts::every(ms(1), 2)).await;
     assert!(exceeded.is_some());
     assert_eq!((bytes, took), (4, Duration::ZERO));
+    // A body without waits exceeds no limit.
     let (bytes, exceeded, _) = outcome(short, Parts::every(ms(0), 2)).await;
-    assert_eq!(
-        (bytes, exceeded),
-        (8, None),
-        "a body without waits must not exceed a limit"
-    );
+    assert_eq!((bytes, exceeded), (8, None));
     let long = BodyLimits::new()
         .frame_timeout(Duration::MAX)
         .body_timeout(Duration::MAX);
     let year = secs(86_400 * 365);
-    assert_eq!(
-        outcome(long, Parts::every(year, 3)).await,
-        (12, None, 2 * year)
-    );
+    let outcome = outcome(long, Parts::every(year, 3)).await;
+    assert_eq!(outcome, (12, None, 2 * year));
 }
 
 #[test]
 fn the_error_is_found_wherever_it_is() {
-    let found = |error: &(dyn Error + 'static)| LimitExceeded::find(error);
-    assert_eq!(found(&FRAME), Some(FRAME));
-    assert_eq!(found(&axum::Error::new(FRAME)), Some(FRAME));
-    assert_eq!(found(&io::Error::other(BODY)), Some(BODY));
-    assert_eq!(
-        found(&io::Error::other(io::Error::other(FRAME))),
-        Some(FRAME)
-    );
-    assert_eq!(
-        found(&axum::Error::new(io::Error::other(axum::Error::new(BODY)))),
-        Some(BODY)
-    );
-    assert_eq!(found(&io::Error::other(BROKEN)), None);
-    assert_eq!(found(&io::Error::from(io::ErrorKind::TimedOut)), None);
+    let nested = io::Error::other(axum::Error::new(BODY));
+    let errors: [(Box<dyn Error>, _); 6] = [
+        (Box::new(FRAME), Some(FRAME)),
+        (Box::new(axum::Error::new(FRAME)), Some(FRAME)),
+        (Box::new(nested), Some(BODY)),
+        (
+            Box::new(io::Error::other(io::Error::other(FRAME))),
+            Some(FRAME),
+        ),
+        (Box::new(io::Error::other(BROKEN)), None),
+        (Box::new(io::Error::from(io::ErrorKind::TimedOut)), None),
+    ];
+    for (error, expected) in errors {
+        assert_eq!(LimitExceeded::find(&*error), expected, "{error:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_beside_a_greedy_sibling_is_cut_off() {
     let mut body = TimeoutBody::new(ms(10), Parts::stuck());
     assert!(body.frame().await.unwrap().is_ok());
-    let error = beside_a_greedy_sibling(body.frame())
-        .await
-        .unwrap()
-        .unwrap_err();
-    assert_eq!(
-        LimitExceeded::find(&*error),
-        Some(LimitExceeded::Frame(ms(10)))
-    );
+    let late = limit_of(beside_a_greedy_sibling(body.frame()).await);
+    assert_eq!(late, Some(LimitExceeded::Frame(ms(10))));
 }
 
-/// A body that never has a frame, and asks for another poll in each poll.
-struct Restless;
-
-impl Body for Restless {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-/// The runtime is busy, so it polls the body once in ten milliseconds.
+/// The body never has a frame, and asks for another poll in each poll. The runtime is busy, so it polls the body once in
+/// ten milliseconds.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_wakes_its_reader_in_each_poll_is_cut_off() {
     let start = Instant::now();
+    let restless = poll_fn(|cx: &mut Context<'_>| {
+        cx.waker().wake_by_ref();
+        Poll::<Option<io::Result<_>>>::Pending
+    });
     let read = tokio::spawn(async move {
-        let mut body = TimeoutBody::with_limits(LIMITS, Restless);
-        let error = body.frame().await.unwrap().unwrap_err();
-        (LimitExceeded::find(&*error), start.elapsed())
+        let mut body = TimeoutBody::with_limits(LIMITS, StreamBody::new(restless));
+        (limit_of(body.frame().await), start.elapsed())
     });
     while !read.is_finished() && start.elapsed() < secs(100) {
         advance(ms(10)).await;

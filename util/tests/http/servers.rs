@@ -8,22 +8,17 @@ use axum::{
     routing::{get, post},
 };
 use http::{Method, header};
-use hyper::{
-    body::{Body as _, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::body::Body as _;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
     service::TowerToHyperService,
 };
-use tokio::{io::duplex, task::yield_now};
-use tokio_stream::StreamExt as _;
+use tokio::io::duplex;
 
 use super::*;
 use crate::{
-    hyper::server::{Auto1, Auto2, Client, Http1, Protocol, each_that},
+    hyper::server::{Auto1, Auto2, Client, Protocol, each_that},
     support::settle,
 };
 
@@ -32,9 +27,9 @@ fn on_both_versions(test: impl AsyncFn(Protocol)) {
     each_that(|protocol| [Auto1, Auto2].contains(&protocol), test);
 }
 
-/// Starts a server for `app` and returns its only client. `pipe` is the size of the pipe between them, in bytes.
-async fn client_of(app: Router, protocol: Protocol, pipe: usize) -> Client {
-    let (client, io) = duplex(pipe);
+/// Starts a server for `app` and returns its only client.
+async fn client_of(app: Router, protocol: Protocol) -> Client {
+    let (client, io) = duplex(65_536);
     let service = TowerToHyperService::new(app);
     tokio::spawn(async move {
         let server = auto::Builder::new(TokioExecutor::new());
@@ -43,8 +38,6 @@ async fn client_of(app: Router, protocol: Protocol, pipe: usize) -> Client {
     });
     Client::new(protocol, client).await
 }
-
-const PIPE: usize = 65_536;
 
 /// Limits of 10 s for a frame and 60 s for a body.
 const LIMITS: BodyLimits = BodyLimits::new()
@@ -66,7 +59,7 @@ fn a_handler_that_streams_too_slowly_is_cut_off() {
                 .route("/", get(parts))
                 .route("/fast", get(async || "done"))
                 .layer(ResponseBodyTimeoutLayer::with_limits(LIMITS));
-            let mut client = client_of(app, protocol, PIPE).await;
+            let mut client = client_of(app, protocol).await;
             let start = Instant::now();
             let response = client.ask("/").await.unwrap();
             assert_eq!(response.status(), StatusCode::OK);
@@ -85,36 +78,6 @@ fn a_handler_that_streams_too_slowly_is_cut_off() {
     });
 }
 
-/// hyper polls a body only while it has room for a frame.
-#[test]
-fn a_slow_reader_is_not_cut_off() {
-    const FRAMES: usize = 100;
-    const LARGE: usize = 16_384;
-    on_both_versions(async |protocol| {
-        // The reader must wait for a moment before each frame.
-        let frames = async || {
-            Body::from_stream(tokio_stream::iter(0..FRAMES).then(async |_| {
-                yield_now().await;
-                Ok::<_, Infallible>(vec![0; LARGE])
-            }))
-        };
-        let app = Router::new()
-            .route("/", get(frames))
-            .layer(ResponseBodyTimeoutLayer::with_limits(LIMITS));
-        let mut client = client_of(app, protocol, 1_024).await;
-        let start = Instant::now();
-        let mut body = client.ask("/").await.unwrap().into_body();
-        let mut bytes = 0;
-        while let Some(frame) = body.frame().await {
-            bytes += frame.unwrap().into_data().unwrap().len();
-            sleep(secs(60)).await;
-        }
-        assert_eq!(bytes, FRAMES * LARGE);
-        assert!(start.elapsed() > secs(3_600), "the reader must be slow");
-        assert_idle().await;
-    });
-}
-
 #[test]
 fn all_limits_together_leave_alone_what_is_in_time() {
     on_both_versions(async |protocol| {
@@ -128,7 +91,7 @@ fn all_limits_together_leave_alone_what_is_in_time() {
                 RequestBodyTimeoutLayer::with_limits(LIMITS),
                 ResponseBodyTimeoutLayer::with_limits(LIMITS),
             ));
-        let mut client = client_of(app, protocol, PIPE).await;
+        let mut client = client_of(app, protocol).await;
         let parts = Body::new(Parts::every(secs(5), 8));
         let echo = client.ask_with(Method::POST, "/", parts).await.unwrap();
         assert_eq!(read(echo.into_body()).await.0, 32);
@@ -140,18 +103,4 @@ fn all_limits_together_leave_alone_what_is_in_time() {
         assert!(empty.body().is_end_stream());
         assert_idle().await;
     });
-}
-
-/// A server can log which limit a response has exceeded.
-#[tokio::test(start_paused = true)]
-async fn the_error_of_a_connection_has_the_limit() {
-    let body = || TimeoutBody::with_limits(LIMITS, Parts::every(secs(9), 20));
-    let service =
-        service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(body())));
-    let (client, server) = duplex(PIPE);
-    let server = http1::Builder::new().serve_connection(TokioIo::new(server), service);
-    let mut client = Client::new(Http1, client).await;
-    let (served, _response) = tokio::join!(server, client.ask("/"));
-    let exceeded = LimitExceeded::find(&served.unwrap_err());
-    assert_eq!(exceeded, Some(LimitExceeded::Body(secs(60))));
 }

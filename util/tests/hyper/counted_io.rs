@@ -17,16 +17,6 @@ struct Flat<I> {
     lingers: bool,
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Flat<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
-    }
-}
-
 impl<I: AsyncWrite + Unpin> AsyncWrite for Flat<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -48,9 +38,9 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Flat<I> {
     }
 }
 
-fn flat<I>(io: I) -> Flat<I> {
-    let lingers = false;
-    Flat { io, lingers }
+fn flat(io: DuplexStream, lingers: bool) -> impl AsyncRead + AsyncWrite + Unpin {
+    let (reader, io) = tokio::io::split(io);
+    tokio::io::join(reader, Flat { io, lingers })
 }
 
 /// Returns whether hyper itself serves the protocol.
@@ -64,39 +54,19 @@ fn each_io(body: impl AsyncFn(Protocol, bool)) {
     each_that(is_plain, async |protocol| body(protocol, false).await);
 }
 
-async fn connect(server: &Server, is_vectored: bool) -> (Client, JoinHandle<End>) {
-    let (client, io) = duplex(65_536);
-    let end = if is_vectored {
-        server.serve(io)
-    } else {
-        server.serve(flat(io))
+/// Opens a connection over a stream of this size for a client that writes bytes by hand.
+fn connect(server: &Server, size: usize, is_vectored: bool) -> (DuplexStream, JoinHandle<End>) {
+    let (client, io) = duplex(size);
+    let end = match is_vectored {
+        true => server.serve(io),
+        false => server.serve(flat(io, false)),
     };
-    (Client::new(server.protocol, client).await, end)
+    (client, end)
 }
 
-/// The client reads for longer than all limits allow an idle connection. Afterwards the connection is idle.
-#[test]
-fn an_answer_in_one_frame_is_in_flight_while_a_client_reads_it() {
-    each_io(async |protocol, is_vectored| {
-        let server = Server::new(protocol, limits());
-        let (mut client, end) = connect(&server, is_vectored).await;
-        let began = Instant::now();
-        let mut body = client.ask("/large").await.unwrap().into_body();
-        let mut length = 0;
-        while let Some(frame) = body.frame().await {
-            length += frame.unwrap().into_data().unwrap().len();
-            sleep(ms(200)).await;
-        }
-        assert_eq!(length, 8 << 20);
-        let read = began.elapsed();
-        assert!(read > secs(20), "{read:?}");
-        let end = end.await.unwrap();
-        assert_eq!(end, quiet(Reason::Idle, end.age));
-        assert!(
-            end.age > secs(20) && end.age <= read + secs(10),
-            "{end:?}, {read:?}"
-        );
-    });
+async fn client(server: &Server, is_vectored: bool) -> (Client, JoinHandle<End>) {
+    let (io, end) = connect(server, 65_536, is_vectored);
+    (Client::new(server.protocol, io).await, end)
 }
 
 /// The maximum age and its grace end such a connection, and the shutdown too. Both count the request as lost.
@@ -105,7 +75,7 @@ fn an_answer_in_one_frame_is_lost_if_the_client_stops_reading() {
     each_io(async |protocol, is_vectored| {
         for (reason, age) in [(Reason::MaxAge, secs(205)), (Reason::Shutdown, secs(55))] {
             let server = Server::new(protocol, limits().min_idle(secs(1)));
-            let (mut client, end) = connect(&server, is_vectored).await;
+            let (mut client, end) = client(&server, is_vectored).await;
             let mut body = client.ask("/large").await.unwrap().into_body();
             body.frame().await.unwrap().unwrap();
             sleep(secs(20)).await;
@@ -129,15 +99,9 @@ fn the_last_byte_of_a_short_answer_counts() {
     for is_vectored in [true, false] {
         each_that(Protocol::is_http1, async |protocol| {
             let server = Server::new(protocol, limits());
-            let (mut client, io) = duplex(16);
-            let end = if is_vectored {
-                server.serve(io)
-            } else {
-                server.serve(flat(io))
-            };
             // The head of the response does not fit into the stream.
-            let request = b"GET /none HTTP/1.1\r\n\r\n";
-            client.write_all(request).await.unwrap();
+            let (mut client, end) = connect(&server, 16, is_vectored);
+            send(&mut client, "/none").await;
             sleep(secs(30)).await;
             assert!(!end.is_finished());
             let mut answer = [0; 2_048];
@@ -152,20 +116,23 @@ fn the_last_byte_of_a_short_answer_counts() {
     }
 }
 
-/// Only the response that the client has not read is lost.
+/// Only the responses that the client has not read are lost.
 #[test]
 fn each_stream_counts_its_own_frames() {
     each_that(Protocol::is_http2, async |protocol| {
         let server = Server::new(protocol, limits());
         let (mut client, end) = server.client().await;
-        let unread = client.ask("/large").await.unwrap();
+        let unread = [
+            client.ask("/large").await.unwrap(),
+            client.another().ask("/frames/9/100000").await.unwrap(),
+        ];
         for path in ["/none", "/after/0", "/frames/3/100"] {
             client.another().get(path).await.unwrap();
         }
         let mut reset = client.another().ask("/large").await.unwrap().into_body();
         reset.frame().await.unwrap().unwrap();
         drop(reset);
-        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(205)));
+        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 2, secs(205)));
         drop(unread);
     });
 }
@@ -177,7 +144,7 @@ fn a_shutdown_of_the_io_ends_the_requests() {
     each_that(Protocol::is_http2, async |protocol| {
         let server = Server::new(protocol, limits());
         let (mut client, io) = duplex(65_536);
-        let end = server.serve(Flat { io, lingers: true });
+        let end = server.serve(flat(io, true));
         let mut frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         frames.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
         frames.extend(b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x44\x05/none");
@@ -234,128 +201,52 @@ fn pipelined_requests_are_in_flight_until_their_answers_are_written() {
     });
 }
 
-type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
-
-fn streamed(frames: Vec<io::Result<Frame<Bytes>>>) -> AnyBody {
-    UnsyncBoxBody::new(StreamBody::new(tokio_stream::iter(frames)))
-}
-
-fn full(length: usize) -> AnyBody {
-    let body = Full::new(Bytes::from(vec![b'x'; length]));
-    UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
-}
-
-/// A body of one byte that ends later. HTTP/1 does not wait for this end, because it has sent all bytes.
-struct Late {
-    is_sent: bool,
-    end: Sleep,
-}
-
-impl Body for Late {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if !std::mem::replace(&mut self.is_sent, true) {
-            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))));
-        }
-        Pin::new(&mut self.end).poll(cx).map(|()| None)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(1)
-    }
-}
-
-/// Returns a body of the kind that `path` names.
-fn body(path: &str) -> AnyBody {
-    let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
-    match path {
-        "/empty" => UnsyncBoxBody::new(Empty::new().map_err(|never| match never {})),
-        "/short" => full(1),
-        "/full" => full(8 << 20),
-        "/empty-frames" => streamed(vec![data(0), data(0)]),
-        "/chunked" => streamed(vec![data(1), data(0), data(8 << 20), data(1)]),
-        "/late" => UnsyncBoxBody::new(Late {
-            is_sent: false,
-            end: sleep(secs(1)),
-        }),
-        "/trailers" => {
-            let mut trailers = HeaderMap::new();
-            trailers.insert("grpc-status", "0".parse().unwrap());
-            streamed(vec![data(8 << 20), Ok(Frame::trailers(trailers))])
-        }
-        "/error" => streamed(vec![data(10), Err(io::Error::other("the test's own body"))]),
-        _ => panic!("unknown path: {path}"),
-    }
-}
-
 /// After each kind of response, the connection is idle from the instant at which the client has read it.
 #[test]
 fn each_kind_of_body_ends_its_request() {
-    async fn end<E>(drive: impl Future<Output = Ended<E>>) -> (Reason, usize, Duration) {
-        let opened = Instant::now();
-        let ended = drive.await;
-        (ended.reason(), ended.lost(), opened.elapsed())
-    }
     each_that(is_plain, async |protocol| {
-        for (method, path) in [
-            (Method::GET, "/empty"),
-            (Method::GET, "/short"),
-            (Method::GET, "/full"),
-            (Method::GET, "/empty-frames"),
-            (Method::GET, "/chunked"),
-            (Method::GET, "/late"),
-            (Method::GET, "/trailers"),
-            (Method::GET, "/error"),
-            (Method::HEAD, "/empty"),
-            (Method::HEAD, "/full"),
-            (Method::HEAD, "/chunked"),
+        for (method, kind) in [
+            (Method::GET, "empty"),
+            (Method::GET, "short"),
+            (Method::GET, "full"),
+            (Method::GET, "empty-frames"),
+            (Method::GET, "chunked"),
+            (Method::GET, "late"),
+            (Method::GET, "trailers"),
+            (Method::GET, "error"),
+            (Method::HEAD, "empty"),
+            (Method::HEAD, "full"),
+            (Method::HEAD, "chunked"),
         ] {
             // With HTTP/2, hyper leaves it to the service to send no body.
-            if protocol.is_http2() && method == Method::HEAD && path != "/empty" {
+            if protocol.is_http2() && method == Method::HEAD && kind != "empty" {
                 continue;
             }
-            let service = service_fn(async |request: Request<Incoming>| {
-                Ok::<_, Infallible>(Response::new(body(request.uri().path())))
-            });
-            let guard = Connections::new(limits()).open().unwrap();
-            let (client, server) = duplex(1_024);
-            let io = TokioIo::new(server);
-            let end = if protocol.is_http1() {
-                tokio::spawn(end(guard.serve(io, service, |io, service| {
-                    http1::Builder::new().serve_connection(io, service)
-                })))
-            } else {
-                let builder = http2::Builder::new(TokioExecutor::new());
-                tokio::spawn(end(guard.serve(io, service, |io, service| {
-                    builder.serve_connection(io, service)
-                })))
-            };
-            let mut client = Client::new(protocol, client).await;
+            let server = Server::new(protocol, limits());
+            let (io, end) = connect(&server, 1_024, true);
+            let mut client = Client::new(protocol, io).await;
             sleep(secs(5)).await;
             let no_body = axum::body::Body::empty();
-            let answer = client.ask_with(method.clone(), path, no_body).await;
+            let path = format!("/body/{kind}");
+            let answer = client.ask_with(method.clone(), &path, no_body).await;
             // The response waits in the buffers.
             sleep(secs(20)).await;
             let is_read = match answer {
                 Ok(answer) => answer.into_body().collect().await.is_ok(),
                 Err(_) => false,
             };
-            assert_eq!(is_read, path != "/error", "{method} {path}");
-            let is_short = ["/short", "/late"].contains(&path)
-                || method == Method::HEAD
-                || path.contains("empty");
-            let expected = match path {
-                "/error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
-                "/late" if protocol.is_http2() => (Reason::Idle, 0, secs(16)),
-                _ if is_short || path == "/error" => (Reason::Idle, 0, secs(15)),
+            assert_eq!(is_read, kind != "error", "{method} {kind}");
+            let is_short = ["short", "late", "empty", "empty-frames"].contains(&kind);
+            let is_short = is_short || method == Method::HEAD;
+            let expected = match kind {
+                "error" if protocol.is_http1() => (Reason::Closed, 0, secs(5)),
+                "late" if protocol.is_http2() => (Reason::Idle, 0, secs(16)),
+                _ if is_short || kind == "error" => (Reason::Idle, 0, secs(15)),
                 _ => (Reason::Idle, 0, secs(35)),
             };
-            assert_eq!(end.await.unwrap(), expected, "{method} {path}");
+            let end = end.await.unwrap();
+            let found = (end.reason, end.lost, end.age);
+            assert_eq!(found, expected, "{method} {kind}");
         }
     });
 }

@@ -37,19 +37,12 @@ fn a_limit_of_zero_serves_what_is_there() {
     each_that(Protocol::is_http1, async |protocol| {
         let server = Server::new(protocol, Limits::new().idle(secs(0)));
         let (mut client, end) = server.connect();
-        let request = b"GET /after/100 HTTP/1.1\r\n\r\n";
-        client.write_all(request).await.unwrap();
+        send(&mut client, "/after/100").await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert_eq!(end.await.unwrap(), quiet(Reason::Idle, ms(100)));
     });
-}
-
-fn use_up_the_budget(cx: &mut Context<'_>) {
-    while coop::has_budget_remaining() {
-        let _ = pin!(coop::consume_budget()).poll(cx);
-    }
 }
 
 /// Other work of the task uses up its budget in the first polls after the connection has reached the limit. So the
@@ -59,26 +52,19 @@ fn a_request_counts_though_the_budget_is_spent() {
     paused().block_on(async {
         let start = Instant::now();
         let limit = secs(10);
-        let connections = Connections::new(Limits::new().idle(limit));
-        let guard = connections.open().unwrap();
-        let (mut client, io) = duplex(1_024);
-        tokio::spawn(async move {
-            let mut drive = pin!(serve(Http1, guard, io));
-            let mut polls = 0;
-            poll_fn(|cx| {
-                polls += u32::from(start.elapsed() >= limit);
-                if (1..30).contains(&polls) {
-                    use_up_the_budget(cx);
-                }
-                drive.as_mut().poll(cx)
-            })
-            .await
-        });
+        let (mut client, mut drive) = Server::new(Http1, Limits::new().idle(limit)).drive();
+        let mut polls = 0;
+        tokio::spawn(poll_fn(move |cx| {
+            polls += u32::from(start.elapsed() >= limit);
+            while (1..30).contains(&polls) && coop::has_budget_remaining() {
+                let _ = pin!(coop::consume_budget()).poll(cx);
+            }
+            drive.as_mut().poll(cx)
+        }));
         // This task runs in the same instant as the `Drive`, and before it.
         let answer = tokio::spawn(async move {
             sleep_until(start + limit).await;
-            let request = b"GET /after/0 HTTP/1.1\r\n\r\n";
-            client.write_all(request).await.unwrap();
+            send(&mut client, "/after/0").await;
             let mut answer = [0; 12];
             client.read_exact(&mut answer).await.unwrap();
             answer
@@ -91,39 +77,9 @@ fn a_request_counts_though_the_budget_is_spent() {
 #[test]
 fn the_limit_ends_a_connection_whose_budget_is_always_spent() {
     paused().block_on(async {
-        let start = Instant::now();
-        let limit = secs(10);
-        let connections = Connections::new(Limits::new().idle(limit));
-        let (_client, io) = duplex(1_024);
-        let mut drive = pin!(serve(Http1, connections.open().unwrap(), io));
-        let mut polls = 0;
-        let end = poll_fn(|cx| {
-            if start.elapsed() >= limit {
-                polls += 1;
-                assert!(polls < 1_000, "the connection must end");
-                use_up_the_budget(cx);
-            }
-            drive.as_mut().poll(cx)
-        });
-        assert_eq!(end.await, quiet(Reason::Idle, limit));
-    });
-}
-
-#[test]
-fn a_request_in_flight_is_answered_and_no_other() {
-    each(async |protocol| {
-        let server = Server::new(protocol, aged(100));
-        let (mut client, end) = server.client().await;
-        sleep(secs(95)).await;
-        let answer = client.ask("/frames/4/3000").await.unwrap();
-        sleep(secs(6)).await;
-        if protocol.is_http2() {
-            assert!(client.another().get("/after/0").await.is_err(), "GOAWAY");
-        }
-        let body = answer.into_body().collect().await.unwrap();
-        assert_eq!(body.to_bytes().len(), 16);
-        assert!(client.get("/after/0").await.is_err());
-        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(107)));
+        let (_client, drive) = Server::new(Http1, Limits::new().idle(ms(100))).drive();
+        let end = beside_a_greedy_sibling(drive).await;
+        assert_eq!((end.reason, end.is_cut), (Reason::Idle, false));
     });
 }
 
@@ -174,22 +130,6 @@ fn nothing_is_lost_within_the_grace_and_what_takes_longer_is_cut() {
     });
 }
 
-#[test]
-fn all_that_is_in_flight_counts_as_lost() {
-    each_that(Protocol::is_http2, async |protocol| {
-        let server = Server::new(protocol, aged(10).grace(secs(5)));
-        let (mut client, end) = server.client().await;
-        let (mut second, mut third) = (client.another(), client.another());
-        let (lost, also_lost, kept) = tokio::join!(
-            client.get("/after/15001"),
-            second.get("/frames/100/1000"),
-            third.get("/after/14999"),
-        );
-        assert!(lost.is_err() && also_lost.is_err() && kept.is_ok());
-        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 2, secs(15)));
-    });
-}
-
 /// The default grace is 30 s. A grace of zero cuts at once, and an endless grace never.
 #[test]
 fn the_grace_may_be_of_any_length() {
@@ -209,39 +149,21 @@ fn the_grace_may_be_of_any_length() {
     });
 }
 
-/// The handler works for long, and uses tokio's budget to let other tasks run.
 #[test]
 fn a_handler_lets_other_tasks_run_when_its_connection_shuts_down() {
     paused().block_on(async {
-        let connections = Connections::new(Limits::new());
-        let may_end = Arc::new(AtomicBool::new(false));
-        let ends = may_end.clone();
-        let handler = service_fn(move |_: Request<Incoming>| {
-            let ends = ends.clone();
-            async move {
-                for _ in 0..1_000_000 {
-                    if ends.load(Relaxed) {
-                        break;
-                    }
-                    coop::consume_budget().await;
-                }
-                assert!(ends.load(Relaxed), "no other task has run");
-                Ok::<_, io::Error>(Response::new(Empty::<Bytes>::new()))
-            }
-        });
-        let (mut client, server) = duplex(1_024);
-        let guard = connections.open().unwrap();
-        let end = tokio::spawn(guard.serve(TokioIo::new(server), handler, |io, service| {
-            http1::Builder::new().serve_connection(io, service)
-        }));
-        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        let server = Server::new(Http1, Limits::new());
+        let (mut client, end) = server.connect();
+        send(&mut client, "/busy").await;
         settle().await;
-        let shutdown = tokio::spawn(async move { connections.shutdown().await });
-        for _ in 0..100 {
+        let shutdown = tokio::spawn(async move { server.connections.shutdown().await });
+        let mut turns = 0;
+        while !end.is_finished() {
+            turns += 1;
             yield_now().await;
         }
-        may_end.store(true, Relaxed);
-        assert_eq!(end.await.unwrap().reason(), Reason::Shutdown);
+        assert!(turns > 100, "only {turns} turns");
+        assert_eq!(end.await.unwrap().reason, Reason::Shutdown);
         shutdown.await.unwrap();
     });
 }
@@ -279,26 +201,10 @@ impl AsyncRead for Flood {
     }
 }
 
-impl AsyncWrite for Flood {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(buf.len()))
-    }
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
 #[test]
 fn a_flood_of_frames_lets_other_tasks_run() {
     paused().block_on(async {
-        let connections = Connections::new(Limits::new().idle(secs(0)).grace(secs(0)));
+        let server = Server::new(Http2, Limits::new().idle(secs(0)).grace(secs(0)));
         let (in_a_row, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         sent.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
@@ -308,7 +214,7 @@ fn a_flood_of_frames_lets_other_tasks_run() {
             in_a_row: in_a_row.clone(),
             most: most.clone(),
         };
-        let end = tokio::spawn(serve(Http2, connections.open().unwrap(), flood));
+        let end = server.serve(tokio::io::join(flood, tokio::io::sink()));
         while !end.is_finished() {
             in_a_row.store(0, Relaxed);
             yield_now().await;

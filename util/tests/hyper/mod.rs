@@ -18,9 +18,11 @@ mod timer;
 
 use std::{
     convert::Infallible,
+    fmt,
     future::{Future, poll_fn},
     io::{self, IoSlice, Read as _, Write as _},
     mem, net,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
     sync::{
         Arc, Barrier,
@@ -65,10 +67,10 @@ use tokio_wheel_util::hyper::{
 use server::*;
 
 use crate::support::{
-    Wakes, assert_message, current_thread, dawdle, does_not_hang,
+    Wakes, beside_a_greedy_sibling, current_thread, dawdle, does_not_hang,
     hostile::{Hook, quiet_panic},
     log::side_by_side,
     ms, multi_thread,
-    panics::panic_of,
+    panics::assert_panics,
     paused, poll, poll_once, secs, settle, wait_until,
 };

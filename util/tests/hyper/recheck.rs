@@ -37,8 +37,7 @@ fn a_connection_has_one_entry() {
             for _ in 0..30 {
                 tokio::time::sleep(ms(300)).await;
                 for (client, _) in &mut clients {
-                    let request = b"GET /none HTTP/1.1\r\n\r\n";
-                    client.write_all(request).await.unwrap();
+                    send(client, "/none").await;
                     assert!(client.read(&mut [0; 1_024]).await.unwrap() > 0);
                 }
             }
@@ -57,6 +56,14 @@ fn a_connection_has_one_entry() {
         let lateness = Timer::current().metrics().lateness().sum();
         assert_eq!(lateness, Duration::ZERO);
     });
+    // A connection without a limit never wakes up.
+    paused().block_on(async {
+        let server = Server::new(Http1, Limits::new().max_age(Duration::MAX));
+        let (_client, _end) = server.connect();
+        tokio::time::sleep(secs(86_400 * 10)).await;
+        assert_eq!(entries(), [1, 1, 0]);
+        server.connections.shutdown().await;
+    });
 }
 
 /// Under pressure, the idle limit may be very short. Even then, a connection with a request in flight must not wake
@@ -71,26 +78,12 @@ fn a_request_in_flight_wakes_its_connection_once_a_second() {
             let server = Server::new(Http1, limits);
             server.connections.set_pressure(1.0);
             let (mut client, end) = server.connect();
-            let request = b"GET /after/100000 HTTP/1.1\r\n\r\n";
-            client.write_all(request).await.unwrap();
+            send(&mut client, "/after/100000").await;
             assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(100)));
             let [.., fired] = entries();
             assert!((50..=101).contains(&fired), "{fired}");
         });
     }
-}
-
-/// A connection without a limit is still woken by a shutdown.
-#[test]
-fn a_connection_without_limits_never_wakes_up() {
-    paused().block_on(async {
-        let server = Server::new(Http1, Limits::new().max_age(Duration::MAX));
-        let (_client, end) = server.connect();
-        tokio::time::sleep(secs(86_400 * 10)).await;
-        assert_eq!(entries(), [1, 1, 0]);
-        server.connections.shutdown().await;
-        assert_eq!(end.await.unwrap().reason, Reason::Shutdown);
-    });
 }
 
 /// A poll with another waker moves the connection to another task. A shutdown and a limit must wake this task.
@@ -99,8 +92,7 @@ fn a_connection_may_move_to_another_task() {
     paused().block_on(async {
         for is_shut_down in [false, true] {
             let server = Server::new(Http1, limits());
-            let (_client, io) = tokio::io::duplex(64);
-            let mut drive = Box::pin(serve(Http1, server.connections.open().unwrap(), io));
+            let (_client, mut drive) = server.drive();
             assert!(poll_once(&mut drive).await.is_pending());
             let end = tokio::spawn(drive);
             settle().await;
@@ -145,11 +137,9 @@ fn a_handle_serves_on_one_runtime_after_the_other() {
 fn a_thread_without_a_runtime_may_use_the_handle() {
     does_not_hang(|| {
         let server = Server::new(Http1, limits().grace(secs(600)));
-        let guard = server.connections.open().unwrap();
+        let (client, drive) = server.drive();
         let runtime = multi_thread(2);
-        let mut ends = Vec::new();
-        let (client, io) = tokio::io::duplex(1_024);
-        ends.push((client, runtime.spawn(serve(Http1, guard, io))));
+        let mut ends = vec![(client, runtime.spawn(drive))];
         runtime.block_on(async {
             for _ in 0..100 {
                 ends.push(server.connect());
@@ -167,69 +157,67 @@ fn a_thread_without_a_runtime_may_use_the_handle() {
     });
 }
 
-/// Returns how many of the tasks have panicked. Their runtime must have shut down.
-fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
-    let runtime = current_thread();
-    let ends = (ends.into_iter()).map(|end| runtime.block_on(end));
-    ends.filter(|end| matches!(end, Err(error) if error.is_panic()))
-        .count()
+/// The rounds of the next tests. In each round, the runtime ends a little later.
+const ROUNDS: u64 = 30;
+
+/// Runs rounds, which return the tasks of connections whose runtime has shut down. None may have panicked.
+fn no_task_panics(
+    rounds: u64,
+    name: impl fmt::Display,
+    round: impl Fn(u64) -> Vec<JoinHandle<End>> + Send + 'static,
+) {
+    let panics: Vec<_> = does_not_hang(move || {
+        let runtime = current_thread();
+        let has_panicked = |end: &mut JoinHandle<End>| {
+            let end = runtime.block_on(end);
+            end.is_err_and(|error| error.is_panic())
+        };
+        let count = |number| {
+            let mut ends = round(number);
+            ends.iter_mut().map(has_panicked).map(usize::from).sum()
+        };
+        (0..rounds).map(count).collect()
+    });
+    assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
 }
 
 /// A handler blocks its worker while another thread drops the runtime. The other workers have dropped the timer when
 /// the handler returns.
 #[test]
 fn a_runtime_may_end_while_a_handler_has_the_processor() {
-    const ROUNDS: usize = 5;
     for workers in [1, 2, 4] {
-        let panicked: usize = does_not_hang(move || {
-            let round = |_| {
-                let server = Server::new(Http1, limits());
-                let runtime = multi_thread(workers);
-                let (mut client, end) = runtime.block_on(async { server.connect() });
-                let request = b"GET /block/60 HTTP/1.1\r\n\r\n";
-                runtime.block_on(client.write_all(request)).unwrap();
-                thread::sleep(ms(20));
-                drop(runtime);
-                panicked(vec![end])
-            };
-            (0..ROUNDS).map(round).sum()
+        no_task_panics(5, workers, move |_| {
+            let server = Server::new(Http1, limits());
+            let runtime = multi_thread(workers);
+            let (mut client, end) = runtime.block_on(async { server.connect() });
+            runtime.block_on(send(&mut client, "/block/60"));
+            thread::sleep(ms(20));
+            drop(runtime);
+            vec![end]
         });
-        assert_eq!(panicked, 0, "of {ROUNDS}, with {workers} workers");
     }
 }
-
-/// The rounds of the next three tests. In each round, the runtime ends a little later.
-const ROUNDS: u64 = 30;
 
 /// The runtime ends while many connections shut down.
 #[test]
 fn a_runtime_may_end_during_a_shutdown() {
     const MANY: usize = 500;
     for (name, _, runtime) in KINDS {
-        let panics: Vec<_> = does_not_hang(move || {
-            let round = |round: u64| {
-                let server = Server::new(Http1, limits());
-                let runtime = runtime();
-                let mut clients = Vec::new();
-                let mut ends = Vec::new();
-                runtime.block_on(async {
-                    for _ in 0..MANY {
-                        let (client, end) = server.connect();
-                        clients.push(client);
-                        ends.push(end);
-                    }
-                    settle().await;
-                    let mut shutdown = Box::pin(server.connections.shutdown());
-                    let _ = poll_once(&mut shutdown).await;
-                });
-                dawdle(20 * round);
-                drop(runtime);
-                wait_until(|| server.connections.counts().open() == 0);
-                panicked(ends)
-            };
-            (0..ROUNDS).map(round).collect()
+        no_task_panics(ROUNDS, name, move |round| {
+            let server = Server::new(Http1, limits());
+            let runtime = runtime();
+            let (_clients, ends): (Vec<_>, _) = runtime.block_on(async {
+                let connections = (0..MANY).map(|_| server.connect()).unzip();
+                settle().await;
+                let mut shutdown = Box::pin(server.connections.shutdown());
+                let _ = poll_once(&mut shutdown).await;
+                connections
+            });
+            dawdle(20 * round);
+            drop(runtime);
+            wait_until(|| server.connections.counts().open() == 0);
+            ends
         });
-        assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
     }
 }
 
@@ -237,30 +225,24 @@ fn a_runtime_may_end_during_a_shutdown() {
 /// busy when the first runtime ends. When the second runtime ends, no connection panics either.
 #[test]
 fn a_connection_outlives_its_first_runtime() {
-    let panicked: usize = does_not_hang(|| {
-        let round = |round: u64| {
-            let server = Server::new(Http1, Limits::new().idle(secs(300)));
-            let (first, second) = (multi_thread(1), multi_thread(2));
-            let mut ends = Vec::new();
-            for _ in 0..20 {
-                let (client, io) = tokio::io::duplex(1_024);
-                let guard = server.connections.open().unwrap();
-                let mut drive = Box::pin(serve(Http1, guard, io));
-                assert!(first.block_on(poll_once(&mut drive)).is_pending());
-                ends.push(second.spawn(drive));
-                let mut client = second.block_on(Client::new(Http1, client));
-                second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
-            }
-            dawdle(20 * round);
-            drop(first);
-            thread::sleep(ms(2));
-            assert_eq!(server.connections.counts().open(), 20);
-            drop(second);
-            panicked(ends)
-        };
-        (0..ROUNDS).map(round).sum()
+    no_task_panics(ROUNDS, "connections", |round| {
+        let server = Server::new(Http1, Limits::new().idle(secs(300)));
+        let (first, second) = (multi_thread(1), multi_thread(2));
+        let mut ends = Vec::new();
+        for _ in 0..20 {
+            let (client, mut drive) = server.drive();
+            assert!(first.block_on(poll_once(&mut drive)).is_pending());
+            ends.push(second.spawn(drive));
+            let mut client = second.block_on(Client::new(Http1, client));
+            second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
+        }
+        dawdle(20 * round);
+        drop(first);
+        thread::sleep(ms(2));
+        assert_eq!(server.connections.counts().open(), 20);
+        drop(second);
+        ends
     });
-    assert_eq!(panicked, 0, "connections");
 }
 
 /// A thread blocks on a connection. The runtime waits for the thread when it is dropped. In the first round, the end of
@@ -270,15 +252,13 @@ fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
     for round in 0..ROUNDS {
         let end = does_not_hang(move || {
             let runtime = multi_thread(2);
-            let connections = Connections::new(limits());
-            let guard = connections.open().unwrap();
-            let (_client, io) = tokio::io::duplex(64);
+            let server = Server::new(Http1, limits());
+            let (_client, mut drive) = server.drive();
             let (begin, began) = mpsc::channel();
             let handle = runtime.handle().clone();
-            let pressure = connections.clone();
+            let pressure = server.connections.clone();
             let blocks = runtime.spawn_blocking(move || {
                 begin.send(()).unwrap();
-                let mut drive = pin!(serve(Http1, guard, io));
                 handle.block_on(poll_fn(|cx| {
                     if round > 0 {
                         // Each change makes the connection set its sleep again.
@@ -295,7 +275,7 @@ fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
             }
             dawdle(20 * round);
             drop(runtime);
-            assert_eq!(connections.counts().cut(), 1);
+            assert_eq!(server.connections.counts().cut(), 1);
             current_thread().block_on(blocks).unwrap()
         });
         assert_eq!((end.reason, end.is_cut), (Reason::Shutdown, true));
@@ -305,22 +285,15 @@ fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
 /// The first connection shares its part of the connections with another one.
 #[tokio::test]
 async fn a_panicking_waker_harms_no_other_connection() {
-    let connections = Connections::new(Limits::new());
+    let server = Server::new(Http1, Limits::new());
     let (wakes, waker) = Wakes::new();
     let hostile = Hook::on_wake(quiet_panic);
-    let mut drives = Vec::new();
-    for n in 0..256 {
-        let waker = if n == 0 {
-            hostile.waker()
-        } else {
-            waker.clone()
-        };
-        let (client, io) = tokio::io::duplex(64);
-        let mut drive = Box::pin(serve(Http1, connections.open().unwrap(), io));
-        assert!(poll(&mut drive, &waker).is_pending());
-        drives.push((client, drive));
+    let mut drives: Vec<_> = (0..256).map(|_| server.drive()).collect();
+    assert!(poll(&mut drives[0].1, &hostile.waker()).is_pending());
+    for (_client, drive) in &mut drives[1..] {
+        assert!(poll(drive, &waker).is_pending());
     }
-    let shutdown = tokio::spawn(async move { connections.shutdown().await });
+    let shutdown = tokio::spawn(async move { server.connections.shutdown().await });
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }

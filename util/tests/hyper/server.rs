@@ -103,6 +103,13 @@ impl Server {
         (Client::new(self.protocol, io).await, end)
     }
 
+    /// Opens a connection that the test polls by hand.
+    pub(crate) fn drive(&self) -> (DuplexStream, Pin<Box<impl Future<Output = End> + use<>>>) {
+        let (client, server) = duplex(1_024);
+        let guard = self.connections.open().expect("the server must have room");
+        (client, Box::pin(serve(self.protocol, guard, server)))
+    }
+
     pub(crate) fn serve(
         &self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -110,6 +117,12 @@ impl Server {
         let guard = self.connections.open().expect("the server must have room");
         tokio::spawn(serve(self.protocol, guard, io))
     }
+}
+
+/// Sends a request of HTTP/1.1 by hand.
+pub(crate) async fn send(client: &mut DuplexStream, path: &str) {
+    let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+    client.write_all(request.as_bytes()).await.unwrap();
 }
 
 /// Serves one connection until it ends.
@@ -164,9 +177,11 @@ pub(crate) async fn serve(
 /// | path | response |
 /// |---|---|
 /// | `/none` | at once, without a body |
+/// | `/busy` | after work that lets other tasks run |
 /// | `/after/MS` | after `MS` milliseconds |
 /// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
+/// | `/body/KIND` | at once, with a body of this kind |
 /// | `/large` | at once, with a body of 8 MiB in one frame |
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
 /// | `/upload` | when the body of the request has ended |
@@ -174,36 +189,20 @@ pub(crate) async fn serve(
 /// | `/upgrade` | changes the protocol to an echo |
 /// | `/fail` | the service fails |
 /// | `/panic` | the future of the service panics |
-pub(crate) async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
+pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Response<AnyBody>> {
     let path = request.uri().path().to_owned();
+    let path: Vec<_> = path.split('/').skip(1).collect();
     let number = |part: &str| part.parse().expect("a number");
-    let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
-        ["none"] => Frames::new(0, Duration::ZERO),
-        ["after", millis] => {
-            sleep(ms(number(millis))).await;
-            Frames::new(1, Duration::ZERO)
+    match path[..] {
+        ["after", millis] => sleep(ms(number(millis))).await,
+        ["block", millis] => thread::sleep(ms(number(millis))),
+        ["busy"] => {
+            for _ in 0..100_000 {
+                coop::consume_budget().await;
+            }
         }
-        ["block", millis] => {
-            std::thread::sleep(ms(number(millis)));
-            Frames::new(1, Duration::ZERO)
-        }
-        ["frames", frames, millis] => Frames::new(number(frames), ms(number(millis))),
-        ["large"] => Frames {
-            size: 8 << 20,
-            ..Frames::new(1, Duration::ZERO)
-        },
-        ["endless"] => Frames {
-            size: 16 << 10,
-            ..Frames::new(u64::MAX, Duration::ZERO)
-        },
-        ["upload"] => {
-            let _ = request.into_body().collect().await;
-            Frames::new(1, Duration::ZERO)
-        }
-        ["early"] => {
-            tokio::spawn(request.into_body().collect());
-            Frames::new(1, Duration::ZERO)
-        }
+        ["upload"] => drop(request.into_body().collect().await),
+        ["early"] => drop(tokio::spawn(request.into_body().collect())),
         ["upgrade"] => {
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::spawn(async move {
@@ -215,27 +214,23 @@ pub(crate) async fn answer(mut request: Request<Incoming>) -> Result<Response<Fr
                 .status(hyper::StatusCode::SWITCHING_PROTOCOLS)
                 .header("connection", "upgrade")
                 .header("upgrade", "echo")
-                .body(Frames::new(0, Duration::ZERO));
+                .body(Frames::new(0, 0, Duration::ZERO).boxed());
             return Ok(response.unwrap());
         }
-        ["fail"] => return Err(Failed),
+        ["fail"] => return Err(io::Error::other("the test's own service fails")),
         ["panic"] => panic!("the test's own service panics"),
-        _ => panic!("unknown path: {path}"),
-    };
-    Ok(Response::new(body))
-}
-
-/// The error of a service.
-#[derive(Debug)]
-pub(crate) struct Failed;
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the test's own service fails")
+        _ => {}
     }
+    let (frames, size, pause) = match path[..] {
+        ["body", kind] => return Ok(Response::new(body(kind))),
+        ["none"] => (0, 0, 0),
+        ["frames", frames, millis] => (number(frames), 4, number(millis)),
+        ["large"] => (1, 8 << 20, 0),
+        ["endless"] => (u64::MAX, 16 << 10, 0),
+        _ => (1, 4, 0),
+    };
+    Ok(Response::new(Frames::new(frames, size, ms(pause)).boxed()))
 }
-
-impl std::error::Error for Failed {}
 
 /// A body that sends frames with pauses before them.
 pub(crate) struct Frames {
@@ -246,10 +241,14 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(frames: u64, every: Duration) -> Self {
+    fn boxed(self) -> AnyBody {
+        self.map_err(|never| match never {}).boxed_unsync()
+    }
+
+    pub(crate) fn new(left: u64, size: usize, every: Duration) -> Self {
         Self {
-            left: frames,
-            size: 4,
+            left,
+            size,
             every,
             next: sleep(every),
         }
@@ -277,6 +276,65 @@ impl Body for Frames {
 
     fn is_end_stream(&self) -> bool {
         self.left == 0
+    }
+}
+
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
+
+fn streamed(frames: Vec<io::Result<Frame<Bytes>>>) -> AnyBody {
+    UnsyncBoxBody::new(StreamBody::new(tokio_stream::iter(frames)))
+}
+
+fn full(length: usize) -> AnyBody {
+    let body = Full::new(Bytes::from(vec![b'x'; length]));
+    UnsyncBoxBody::new(body.map_err(|never: Infallible| match never {}))
+}
+
+/// A body of one byte that ends later. HTTP/1 does not wait for this end, because it has sent all bytes.
+struct Late {
+    is_sent: bool,
+    end: Sleep,
+}
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !std::mem::replace(&mut self.is_sent, true) {
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))));
+        }
+        Pin::new(&mut self.end).poll(cx).map(|()| None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(1)
+    }
+}
+
+/// Returns a body of this kind.
+fn body(kind: &str) -> AnyBody {
+    let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
+    match kind {
+        "empty" => UnsyncBoxBody::new(Empty::new().map_err(|never| match never {})),
+        "short" => full(1),
+        "full" => full(8 << 20),
+        "empty-frames" => streamed(vec![data(0), data(0)]),
+        "chunked" => streamed(vec![data(1), data(0), data(8 << 20), data(1)]),
+        "late" => UnsyncBoxBody::new(Late {
+            is_sent: false,
+            end: sleep(secs(1)),
+        }),
+        "trailers" => {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            streamed(vec![data(8 << 20), Ok(Frame::trailers(trailers))])
+        }
+        "error" => streamed(vec![data(10), Err(io::Error::other("the test's own body"))]),
+        _ => panic!("unknown kind: {kind}"),
     }
 }
 

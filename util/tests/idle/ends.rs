@@ -1,4 +1,4 @@
-//! The end of a set: all handles or the reaper are dropped.
+//! The end of a set: all handles or the reaper are dropped. Keys that never end.
 
 use super::*;
 
@@ -22,20 +22,6 @@ async fn the_end_does_not_wait_for_what_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_never_due_keeps_the_stream_from_ending() {
-    let (set, reaper) = IdleSet::new(Duration::MAX);
-    let mut reaper = task::spawn(reaper);
-    set.touch(&1);
-    set.touch_with_timeout(&2, secs(1));
-    drop(set);
-    assert_pending!(reaper.poll_next());
-    sleep(secs(1)).await;
-    assert_ready_eq!(reaper.poll_next(), Some(2));
-    sleep(secs(1_000_000)).await;
-    assert_pending!(reaper.poll_next());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_set_without_reaper_is_empty_and_stays_so() {
     let (set, reaper) = IdleSet::new(secs(1));
     let token = Arc::new(7);
@@ -50,6 +36,7 @@ async fn a_set_without_reaper_is_empty_and_stays_so() {
         let key = (n, token.clone());
         assert_eq!(set.touch(&key), Closed);
         assert_eq!(set.touch_with_timeout(&key, secs(5)), Closed);
+        assert_eq!(set.touch_existing(&key), Closed);
         assert!(!set.contains(&key));
         assert_eq!((set.deadline(&key), set.remove(&key)), (None, None));
     }
@@ -73,23 +60,24 @@ async fn a_reaper_leaves_neither_its_waker_nor_its_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_dropped_once() {
-    let (set, mut reaper) = IdleSet::new(secs(1));
-    let token = Arc::new(());
-    for n in 0..3_000 {
-        set.touch(&(n, token.clone()));
-    }
-    assert_eq!(Arc::strong_count(&token), 3_001);
-    for n in 0..1_000 {
-        set.remove(&(n, token.clone()));
-    }
-    assert_eq!(Arc::strong_count(&token), 2_001);
-    for n in 0..1_000 {
-        drop(reaper.reap().await);
-        assert_eq!(Arc::strong_count(&token), 2_000 - n);
-    }
+async fn what_never_comes_does_not_come() {
+    let (set, reaper) = IdleSet::new(Duration::MAX);
+    let mut reaper = task::spawn(reaper);
+    set.touch(&1);
+    set.touch_with_timeout(&2, Duration::from_nanos(u64::MAX));
+    set.touch_with_timeout(&3, secs(10));
+    set.touch_with_timeout(&3, Duration::MAX);
+    assert!(set.deadline(&1).unwrap() > Instant::now() + secs(20 * 365 * 86_400));
+    assert_pending!(reaper.poll_next());
+    sleep(secs(1_000_000_000)).await;
+    assert_pending!(reaper.poll_next());
+    assert_eq!(set.len(), 3);
+
+    // Such a key can get another deadline, and then expires.
+    set.touch_with_timeout(&1, ms(5));
+    assert!(reaper.is_woken());
+    sleep(ms(5)).await;
+    assert_ready_eq!(reaper.poll_next(), Some(1));
     drop(set);
-    assert_eq!(Arc::strong_count(&token), 1_001);
-    drop(reaper);
-    assert_eq!(Arc::strong_count(&token), 1);
+    assert_pending!(reaper.poll_next(), "two keys are left");
 }

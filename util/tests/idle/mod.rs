@@ -1,11 +1,9 @@
-//! Tests of `tokio_wheel_util::idle`: against a model, with hostile keys and wakers, and on real
-//! threads.
+//! Tests of `tokio_wheel_util::idle`: against a model, with hostile keys and wakers, and on real threads.
 
 #![cfg(feature = "idle")]
 
 mod basics;
 mod ends;
-mod instants;
 mod oracle;
 mod pressure;
 mod runtimes;
@@ -35,7 +33,7 @@ use tokio_wheel_util::idle::{
 };
 
 use crate::support::{
-    Random, Wakes, current_thread, does_not_hang,
+    Random, Wakes, does_not_hang,
     hostile::{Hook, quiet_panic},
     ms, multi_thread,
     panics::assert_panics,

@@ -34,8 +34,7 @@ async fn a_rise_wakes_a_reaper_that_waits() {
     assert_ready_eq!(reaper.poll_reap(cx), Some(1));
 }
 
-/// Three changes wake no task: a fall, a rise by less than a tick, and any change without a minimal
-/// timeout.
+/// Three changes wake no task: a fall, a rise by less than a tick, and any change without a minimal timeout.
 #[tokio::test(start_paused = true)]
 async fn what_makes_no_key_earlier_wakes_nobody() {
     let (wakes, waker) = Wakes::new();

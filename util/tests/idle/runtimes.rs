@@ -1,4 +1,4 @@
-//! The timer on which a reaper waits, on runtimes and other executors.
+//! The timer on which a reaper waits. `ground::tick_sleep` tests a reaper that moves to another runtime.
 
 use super::*;
 
@@ -10,57 +10,14 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     assert_pending!(reaper.poll_next());
     set.touch_with_timeout(&1, Duration::ZERO);
     assert_ready_eq!(reaper.poll_next(), Some(1));
-    assert_eq!(
-        ambient.metrics().registered(),
-        0,
-        "the reaper had no deadline to wait for"
-    );
+    // The reaper had no deadline to wait for.
+    assert_eq!(ambient.metrics().registered(), 0);
     for key in 2..50 {
         set.touch(&key);
         assert_pending!(reaper.poll_next());
     }
-    assert_eq!(
-        ambient.metrics().registered(),
-        1,
-        "all keys share one alarm"
-    );
-}
-
-#[test]
-fn another_executor() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { Timer::current() });
-        let start = Instant::now();
-        let (set, mut reaper) = IdleSet::with_timer(ms(10), &timer);
-        for key in [15, 5, 25] {
-            set.touch_with_timeout(&key, ms(key));
-        }
-        for key in [5, 15, 25] {
-            assert_eq!(tokio_test::block_on(reaper.reap()), Some(key));
-            assert!(start.elapsed() >= ms(key));
-        }
-    });
-}
-
-#[test]
-fn made_and_filled_outside_of_a_runtime() {
-    let (set, mut reaper) = IdleSet::new(ms(20));
-    let start = Instant::now();
-    for key in ["gone", "late", "never"] {
-        set.touch(key);
-    }
-    set.touch_with_timeout("never", Duration::MAX);
-    set.touch_with_timeout("now", Duration::ZERO);
-    set.remove("gone");
-    does_not_hang(move || {
-        current_thread().block_on(async {
-            assert_eq!(reaper.reap().await.as_deref(), Some("now"));
-            assert_eq!(reaper.reap().await.as_deref(), Some("late"));
-            assert!(start.elapsed() >= ms(20));
-        });
-    });
-    assert_eq!(set.len(), 0, "the drop of the reaper empties the set");
+    let registered = ambient.metrics().registered();
+    assert_eq!(registered, 1, "all keys share one alarm");
 }
 
 /// If a poll outside a runtime must wait, it panics with a message that names the remedy.
@@ -70,21 +27,6 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
     set.touch(&1);
     let poll = || reaper.poll_reap(&mut Context::from_waker(Waker::noop()));
     assert_panics(poll, &["polled outside of a tokio runtime"]);
-}
-
-#[test]
-fn a_set_outlives_the_runtime_of_its_reaper() {
-    does_not_hang(|| {
-        let (set, mut reaper) = IdleSet::new(ms(20));
-        let touched = Instant::now();
-        set.touch(&1);
-        let first = current_thread();
-        let poll = poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx).is_pending()));
-        assert!(first.block_on(poll));
-        drop(first);
-        assert_eq!(current_thread().block_on(reaper.reap()), Some(1));
-        assert!(touched.elapsed() >= ms(20));
-    });
 }
 
 /// The timer's clock is paused and jumps. The clock of the polling thread is not paused.

@@ -1,12 +1,6 @@
-//! Traits and signatures, which the compiler checks.
+//! Traits, which the compiler checks.
 
-use std::{
-    cell::Cell,
-    error::Error,
-    fmt::Debug,
-    hash::{BuildHasherDefault, Hash},
-    rc::Rc,
-};
+use std::{cell::Cell, error::Error, fmt::Debug, hash::Hash, rc::Rc};
 
 use futures_core::Stream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
@@ -14,8 +8,6 @@ use static_assertions::{assert_impl_all, assert_not_impl_any};
 use crate::support::auto_traits::{Nothing, auto_traits};
 
 use super::*;
-
-type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
 
 assert_impl_all!(IdleSet<u8>: Clone);
 assert_impl_all!(Reaper<u8>: Stream<Item = u8>);
@@ -43,21 +35,6 @@ struct Opaque;
 assert_impl_all!(IdleSet<Opaque, Opaque>: Clone, Debug, Unpin);
 assert_impl_all!(Reaper<std::marker::PhantomPinned>: Unpin, Debug);
 assert_impl_all!(Builder<Opaque, Opaque>: Debug);
-
-fn send<T: Send>(value: T) -> T {
-    value
-}
-
-#[test]
-fn signatures() {
-    let _: fn(Builder<u8>, Hasher) -> Builder<u8, Hasher> = Builder::hasher;
-    let _: fn(&IdleSet<String, Hasher>, &str) -> Touched = IdleSet::touch;
-    let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> Touched = IdleSet::touch_with_timeout;
-    let _: fn(&IdleSet<String, Hasher>, &str) -> Option<String> = IdleSet::remove;
-
-    let (_set, mut reaper) = IdleSet::<u8>::new(secs(1));
-    drop(send(reaper.reap()));
-}
 
 #[test]
 fn debug_tells_the_number_of_keys() {

@@ -83,27 +83,9 @@ fn use_set(set: &IdleSet<Key>, another: u32) {
     let _ = (set.len(), set.is_closed(), format!("{set:?}"));
 }
 
-/// Returns an action that uses the set in every operation except `eq`, which runs under the lock.
-fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 'static {
-    let set = set.clone();
-    move |operation| {
-        if operation != "eq" {
-            use_set(&set, another);
-        }
-    }
-}
-
-/// Returns wakers that use the set when they are cloned, woken or finally dropped.
-fn hooks(set: &IdleSet<Key>) -> [Arc<Hook>; 3] {
-    let action = || {
-        let set = set.clone();
-        move || use_set(&set, 999)
-    };
-    [
-        Hook::on_clone(action()),
-        Hook::on_wake(action()),
-        Hook::on_drop(action()),
-    ]
+/// Runs `body` under the paused clock. It hangs if user code runs under a lock that it needs.
+fn in_time(body: impl AsyncFnOnce() + Send + 'static) {
+    does_not_hang(|| paused().block_on(body()));
 }
 
 fn poll(reaper: &mut Reaper<Key>, waker: &Waker) -> Poll<Option<Key>> {
@@ -112,33 +94,38 @@ fn poll(reaper: &mut Reaper<Key>, waker: &Waker) -> Poll<Option<Key>> {
 
 #[test]
 fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let (set, mut reaper) = one_shard(ms(5));
-            let seen = acting(comes_back(&set, 999), || {
-                for n in 0..100 {
-                    assert_eq!(set.touch(&Key(n)), Inserted);
-                    assert_eq!(set.touch(&Key(n)), Present);
-                    assert_eq!(set.touch_with_timeout(&Key(n), ms(5)), Present);
-                }
-                for n in (0..100).step_by(2) {
-                    assert!(set.remove(&Key(n)).is_some());
-                }
-            });
-            for operation in ["hash", "clone", "drop", "eq"] {
-                assert!(seen.contains(&operation), "{operation}");
+    in_time(async || {
+        let (set, mut reaper) = one_shard(ms(5));
+        let other = set.clone();
+        let comes_back = move |operation: &'static str| {
+            // `eq` runs under the lock.
+            if operation != "eq" {
+                use_set(&other, 999);
             }
-            tokio::time::advance(ms(5)).await;
-            let mut reaped = 0;
-            let seen = acting(comes_back(&set, 999), || {
-                while poll(&mut reaper, Waker::noop()).is_ready() {
-                    reaped += 1;
-                }
-                drop(reaper);
-            });
-            assert!(seen.contains(&"drop"));
-            assert_eq!(reaped, 50);
+        };
+        let seen = acting(comes_back.clone(), || {
+            for n in 0..100 {
+                assert_eq!(set.touch(&Key(n)), Inserted);
+                assert_eq!(set.touch(&Key(n)), Present);
+                assert_eq!(set.touch_with_timeout(&Key(n), ms(5)), Present);
+            }
+            for n in (0..100).step_by(2) {
+                assert!(set.remove(&Key(n)).is_some());
+            }
         });
+        for operation in ["hash", "clone", "drop", "eq"] {
+            assert!(seen.contains(&operation), "{operation}");
+        }
+        tokio::time::advance(ms(5)).await;
+        let mut reaped = 0;
+        let seen = acting(comes_back, || {
+            while poll(&mut reaper, Waker::noop()).is_ready() {
+                reaped += 1;
+            }
+            drop(reaper);
+        });
+        assert!(seen.contains(&"drop"));
+        assert_eq!(reaped, 50);
     });
 }
 
@@ -172,27 +159,25 @@ fn a_key_may_be_inserted_by_its_own_clone() {
 /// an earlier deadline. It must wake the reaper although the drop of the clone panics.
 #[test]
 fn a_key_whose_drop_panics_makes_no_other_key_late() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let (set, mut reaper) = one_shard(secs(60));
-            let (wakes, waker) = Wakes::new();
-            set.touch(&Key(0));
-            assert_pending!(poll(&mut reaper, &waker));
-            let (key, other) = (Key(1), set.clone());
-            let mut cloned = false;
-            let action = move |operation| match operation {
-                "clone" => cloned = other.touch(&Key(1)) == Inserted,
-                "drop" if std::mem::take(&mut cloned) => panic!("the drop of a key"),
-                _ => {}
-            };
-            let touch = || set.touch_with_timeout(&key, secs(1));
-            acting(action, || {
-                assert!(catch_unwind(AssertUnwindSafe(touch)).is_err());
-            });
-            ACTION.set(None);
-            assert_eq!(wakes.count(), 1);
-            assert_eq!(set.len(), 2);
+    in_time(async || {
+        let (set, mut reaper) = one_shard(secs(60));
+        let (wakes, waker) = Wakes::new();
+        set.touch(&Key(0));
+        assert_pending!(poll(&mut reaper, &waker));
+        let (key, other) = (Key(1), set.clone());
+        let mut cloned = false;
+        let action = move |operation| match operation {
+            "clone" => cloned = other.touch(&Key(1)) == Inserted,
+            "drop" if std::mem::take(&mut cloned) => panic!("the drop of a key"),
+            _ => {}
+        };
+        let touch = || set.touch_with_timeout(&key, secs(1));
+        acting(action, || {
+            assert!(catch_unwind(AssertUnwindSafe(touch)).is_err());
         });
+        ACTION.set(None);
+        assert_eq!(wakes.count(), 1);
+        assert_eq!(set.len(), 2);
     });
 }
 
@@ -263,44 +248,45 @@ fn keys_may_use_the_set_when_the_reaper_is_dropped() {
 
 #[test]
 fn wakers_may_use_the_set() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let (set, mut reaper) = one_shard(secs(1));
-            for hook in hooks(&set) {
-                assert_pending!(poll(&mut reaper, &hook.waker()));
-                // The touch wakes the first waker. Then another waker replaces it.
-                set.touch_with_timeout(&Key(2), ms(500));
-                assert_pending!(poll(&mut reaper, Waker::noop()));
-                set.remove(&Key(2));
-                assert!(hook.has_run());
-                tokio::time::advance(secs(1)).await;
-                settle().await;
-                assert_pending!(poll(&mut reaper, Waker::noop()));
-            }
-        });
+    in_time(async || {
+        let (set, mut reaper) = one_shard(secs(1));
+        let action = || {
+            let set = set.clone();
+            move || use_set(&set, 999)
+        };
+        let (clone, wake) = (Hook::on_clone(action()), Hook::on_wake(action()));
+        for hook in [clone, wake, Hook::on_drop(action())] {
+            assert_pending!(poll(&mut reaper, &hook.waker()));
+            // The touch wakes the first waker. Then another waker replaces it.
+            set.touch_with_timeout(&Key(2), ms(500));
+            assert_pending!(poll(&mut reaper, Waker::noop()));
+            set.remove(&Key(2));
+            assert!(hook.has_run());
+            tokio::time::advance(secs(1)).await;
+            settle().await;
+            assert_pending!(poll(&mut reaper, Waker::noop()));
+        }
     });
 }
 
 #[test]
 fn the_last_handle_may_be_dropped_by_the_reapers_waker() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let (set, mut reaper) = one_shard::<Key>(secs(1));
-            let last = set.clone();
-            let hook = Hook::on_wake(move || drop(last));
-            assert_pending!(poll(&mut reaper, &hook.waker()));
-            set.touch(&Key(1));
-            assert!(hook.has_run());
-            set.remove(&Key(1));
-            drop(set);
-            assert!(assert_ready!(poll(&mut reaper, Waker::noop())).is_none());
+    in_time(async || {
+        let (set, mut reaper) = one_shard::<Key>(secs(1));
+        let last = set.clone();
+        let hook = Hook::on_wake(move || drop(last));
+        assert_pending!(poll(&mut reaper, &hook.waker()));
+        set.touch(&Key(1));
+        assert!(hook.has_run());
+        set.remove(&Key(1));
+        drop(set);
+        assert!(assert_ready!(poll(&mut reaper, Waker::noop())).is_none());
 
-            let (set, mut reaper) = one_shard::<Key>(secs(1));
-            let hook = Hook::on_drop(move || drop(set));
-            assert_pending!(poll(&mut reaper, &hook.waker()));
-            drop(reaper);
-            assert!(hook.has_run());
-        });
+        let (set, mut reaper) = one_shard::<Key>(secs(1));
+        let hook = Hook::on_drop(move || drop(set));
+        assert_pending!(poll(&mut reaper, &hook.waker()));
+        drop(reaper);
+        assert!(hook.has_run());
     });
 }
 

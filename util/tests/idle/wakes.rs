@@ -80,20 +80,3 @@ async fn not_while_it_works() {
     settle().await;
     assert_eq!(wakes.count(), 2);
 }
-
-#[tokio::test(start_paused = true)]
-async fn only_the_last_of_several_wakers() {
-    let [(first, one), (second, other)] = [Wakes::new(), Wakes::new()];
-    let (set, mut reaper) = IdleSet::new(ms(100));
-    set.touch(&1);
-    assert_pending!(poll(&mut reaper, &one));
-    assert_pending!(poll(&mut reaper, &other));
-    set.touch_with_timeout(&1, ms(50));
-    assert_eq!((first.count(), second.count()), (0, 1));
-    assert_pending!(poll(&mut reaper, &other));
-    assert_pending!(poll(&mut reaper, &one));
-    sleep(ms(50)).await;
-    settle().await;
-    assert_eq!((first.count(), second.count()), (1, 1));
-    assert_ready_eq!(poll(&mut reaper, &other), Some(1));
-}

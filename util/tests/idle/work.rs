@@ -1,7 +1,7 @@
 //! A reaper with much work lets other tasks run.
 
 use super::*;
-use crate::support::beside_a_greedy_sibling;
+use crate::{support::beside_a_greedy_sibling, until_another_task_runs};
 
 const MANY: u32 = 40_000;
 
@@ -17,20 +17,22 @@ fn filled(timeout: impl Fn(u32) -> Duration) -> (IdleSet<u32>, Reaper<u32>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_due_comes_out_in_turns() {
-    let (_set, mut reaper) = filled(|_| ms(1));
-    sleep(ms(1)).await;
-    let others = tokio::spawn(async {});
-    let mut reaped = 0;
-    while !others.is_finished() {
-        assert!(reaper.reap().await.is_some());
-        reaped += 1;
-        assert!(reaped < 10_000, "the reaper starves the other task");
+async fn what_is_due_or_shed_comes_out_in_turns() {
+    for sheds in [false, true] {
+        let (_set, mut reaper) = filled(|_| ms(1));
+        sleep(ms(1)).await;
+        until_another_task_runs(async || {
+            let key = match sheds {
+                true => reaper.shed().await,
+                false => reaper.reap().await,
+            };
+            assert!(key.is_some());
+        })
+        .await;
     }
 }
 
-/// Returns a set whose keys are in one slot of a coarse level. No key is expired when the wheel
-/// reaches that slot.
+/// Returns a set whose keys are in one slot of a coarse level. No key is expired when the wheel reaches that slot.
 fn about_to_cascade() -> (IdleSet<u32>, Reaper<u32>) {
     filled(|key| ms(8_193 + u64::from(key) % 4_000))
 }

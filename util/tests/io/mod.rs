@@ -5,7 +5,6 @@
 mod script;
 
 mod bookkeeping;
-mod idle;
 mod oracle;
 mod rate;
 mod same;
@@ -40,9 +39,9 @@ use script::Scripted;
 use crate::support::{
     beside_a_greedy_sibling, current_thread,
     log::{Log, side_by_side},
-    ms,
+    ms, multi_thread,
     panics::assert_panics,
-    paused, poll_once, secs,
+    paused, secs,
 };
 
 /// Sets a limit, if there is one.

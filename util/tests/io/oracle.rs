@@ -256,8 +256,7 @@ impl<'a> Count<'a> {
 }
 
 impl Story {
-    /// Returns the log of each direction. Returns `None` if it depends on the order of two events in one
-    /// millisecond.
+    /// Returns the log of each direction. Returns `None` if it depends on the order of two events in one millisecond.
     fn expected(&self) -> Option<(Log, Log)> {
         let mut reads = Count::new(&self.reads, self.idle);
         let mut writes = Count::new(&self.writes, self.idle);

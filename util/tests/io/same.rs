@@ -6,20 +6,20 @@ use tokio::time::sleep;
 
 use super::*;
 
-/// The original, with functions for the methods that this crate replaces by `Limits`. Its `TimeoutReader` and
+type Limit = Option<Duration>;
+
+/// The original, with a function for the methods that this crate replaces by `Limits`. Its `TimeoutReader` and
 /// `TimeoutWriter` are the two halves of this type.
 mod original {
-    use std::time::Duration;
+    use tokio_io_timeout::TimeoutStream;
 
-    use tokio::io::{AsyncRead, AsyncWrite};
-    pub(super) use tokio_io_timeout::TimeoutStream;
+    use super::{AsyncRead, AsyncWrite, Limit};
 
-    type Limit = Option<Duration>;
-
-    pub(super) fn stream<S>(inner: S, read: Limit, write: Limit) -> TimeoutStream<S>
-    where
-        S: AsyncRead + AsyncWrite,
-    {
+    pub(super) fn stream<S: AsyncRead + AsyncWrite>(
+        inner: S,
+        read: Limit,
+        write: Limit,
+    ) -> TimeoutStream<S> {
         let mut stream = TimeoutStream::new(inner);
         stream.set_read_timeout(read);
         stream.set_write_timeout(write);
@@ -29,15 +29,11 @@ mod original {
 
 /// The replacements of the original's methods.
 mod wheel {
-    use std::time::Duration;
-
-    use tokio_wheel_util::io::{Limits, TimeoutStream};
-
-    type Limit = Option<Duration>;
+    use super::{Limit, Limits, TimeoutStream, set};
 
     pub(super) fn stream<S>(inner: S, read: Limit, write: Limit) -> TimeoutStream<S> {
-        let limits = super::set(Limits::new(), read, Limits::read_timeout);
-        let limits = super::set(limits, write, Limits::write_timeout);
+        let limits = set(Limits::new(), read, Limits::read_timeout);
+        let limits = set(limits, write, Limits::write_timeout);
         TimeoutStream::with_limits(inner, limits)
     }
 }

@@ -58,13 +58,6 @@ impl Scripted {
         self
     }
 
-    /// Lets the reads wait for a year after the end of their timetable.
-    pub(crate) fn reads_never(mut self) -> Self {
-        let never = Instant::now() + Duration::from_secs(86_400 * 365);
-        self.reads.due.push_back((never, 1));
-        self
-    }
-
     pub(crate) fn writes(mut self, timetable: impl IntoIterator<Item = (Duration, usize)>) -> Self {
         self.writes = Lane::new(timetable);
         self

@@ -6,29 +6,25 @@ use super::*;
 async fn the_error_says_which_limit_it_was() {
     let (five, rate) = (secs(5), MinRate::new(500, secs(10)));
     let none = Limits::new();
-    let reads = [
-        (none.read_timeout(five), "no read completed within 5s"),
-        (none.idle_timeout(five), "idle for 5s"),
-        (none.min_read_rate(rate), "fewer than 500 bytes read in 10s"),
-    ];
-    let writes = [
-        (none.write_timeout(five), "no write completed within 5s"),
-        (none.idle_timeout(five), "idle for 5s"),
-        (
-            none.min_write_rate(rate),
-            "fewer than 500 bytes written in 10s",
-        ),
-    ];
     let (_client, server) = duplex(4);
     let mut stream = TimeoutStream::new(server);
     stream.write_all(b"full").await.unwrap();
-    for (limits, text) in reads {
+    for (limits, of_read, of_write) in [
+        (
+            none.read_timeout(five).write_timeout(five),
+            "no read completed within 5s",
+            "no write completed within 5s",
+        ),
+        (none.idle_timeout(five), "idle for 5s", "idle for 5s"),
+        (
+            none.min_read_rate(rate).min_write_rate(rate),
+            "fewer than 500 bytes read in 10s",
+            "fewer than 500 bytes written in 10s",
+        ),
+    ] {
         stream.set_limits(limits);
-        assert_eq!(exceeded(stream.read_u8().await).to_string(), text);
-    }
-    for (limits, text) in writes {
-        stream.set_limits(limits);
-        assert_eq!(exceeded(stream.write(b"x").await).to_string(), text);
+        assert_eq!(exceeded(stream.read_u8().await).to_string(), of_read);
+        assert_eq!(exceeded(stream.write(b"x").await).to_string(), of_write);
     }
 }
 
@@ -53,20 +49,6 @@ async fn the_error_names_the_limit_that_was_first() {
         let error = assert_ready_err!(read.poll());
         assert_eq!(error.downcast::<LimitExceeded>().unwrap(), first);
     }
-}
-
-/// A late poll still returns the bytes.
-#[tokio::test(start_paused = true)]
-async fn bytes_win_over_an_exceeded_limit() {
-    let (mut client, server) = duplex(4);
-    let mut stream = TimeoutStream::new(server);
-    let limits = Limits::new().read_timeout(ms(10)).idle_timeout(ms(10));
-    stream.set_limits(limits.min_read_rate(MinRate::new(1, ms(10))));
-    let mut read = task::spawn(stream.read_u8());
-    assert_pending!(read.poll());
-    advance(secs(1)).await;
-    client.write_all(b"x").await.unwrap();
-    assert_eq!(read.await.unwrap(), b'x');
 }
 
 /// The timeouts of the direction start again, but a window whose rate is the same continues. Equal limits, and limits of
@@ -113,14 +95,12 @@ async fn the_longest_durations_saturate() {
     let rate = MinRate::new(usize::MAX, Duration::MAX);
     assert_eq!(rate.bytes(), u32::MAX as usize);
     assert_eq!(rate.window(), Duration::from_nanos(u64::MAX));
-    let rates = Limits::new()
-        .min_read_rate(rate)
-        .min_write_rate(rate.allow_silence());
+    let rates = Limits::new().min_read_rate(rate);
+    let rates = rates.min_write_rate(rate.allow_silence());
     let endless = rates
         .read_timeout(Duration::MAX)
-        .write_timeout(Duration::MAX)
-        .idle_timeout(Duration::MAX);
-    stream.set_limits(endless);
+        .write_timeout(Duration::MAX);
+    stream.set_limits(endless.idle_timeout(Duration::MAX));
     assert_eq!(stream.limits(), rates);
     let centuries = secs(500 * 365 * 86_400);
     let longest = rates.read_timeout(centuries).idle_timeout(centuries);
@@ -140,46 +120,21 @@ async fn the_longest_durations_saturate() {
     written.unwrap();
 }
 
-/// An endless loop of failing operations lets the other tasks run.
-#[test]
-fn failures_use_the_budget_of_the_task() {
-    let done = crate::support::does_not_hang(|| {
-        current_thread().block_on(async {
-            let (_client, server) = duplex(4);
-            let limits = Limits::new().read_timeout(Duration::ZERO);
-            let mut reader = TimeoutStream::with_limits(server, limits);
-            let trying = tokio::spawn(async move {
-                loop {
-                    assert!(reader.read_u8().await.is_err());
-                }
-            });
-            tokio::time::sleep(ms(5)).await;
-            trying.abort();
-            true
-        })
-    });
-    assert!(done);
-}
-
 /// A stream with an explicit timer may be polled outside a runtime.
 #[test]
 fn an_explicit_timer_needs_no_current_runtime() {
-    let runtime = current_thread();
+    let runtime = multi_thread(1);
     let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
     let (_client, server) = duplex(4);
     let mut stream = TimeoutStream::with_timer(server, &timer);
     stream.set_limits(Limits::new().read_timeout(ms(5)).write_timeout(ms(5)));
     let start = std::time::Instant::now();
-    let (done, is_done) = tokio::sync::oneshot::channel::<()>();
-    let driver = std::thread::spawn(move || runtime.block_on(is_done));
     tokio_test::block_on(async {
         exceeded(stream.read_u8().await);
         exceeded(stream.write_all(b"abcde").await);
     });
     assert!(start.elapsed() >= ms(10));
     assert_eq!(timer.metrics().fired(), 2);
-    done.send(()).unwrap();
-    driver.join().unwrap().unwrap();
 }
 
 /// Each limit ends its operation, although the task never has budget when it polls.
@@ -220,48 +175,78 @@ async fn both_directions_beside_a_greedy_sibling_end() {
 #[test]
 fn failures_beside_a_greedy_sibling_let_others_run() {
     crate::support::does_not_hang(|| {
-        current_thread().block_on(async {
-            let (_client, server) = duplex(4);
-            let limits = Limits::new().read_timeout(Duration::ZERO);
-            let mut reader = TimeoutStream::with_limits(server, limits);
-            let fails = async {
-                loop {
-                    assert!(reader.read_u8().await.is_err());
-                }
-            };
-            let mut fails = Box::pin(fails);
-            let mut polls = 0;
-            poll_fn(|cx| {
-                while coop::has_budget_remaining() {
-                    let _ = pin!(coop::consume_budget()).poll(cx);
-                }
-                assert!(fails.as_mut().poll(cx).is_pending());
-                polls += 1;
-                if polls < 100 {
-                    Poll::Pending
-                } else {
-                    Poll::Ready(())
-                }
-            })
-            .await;
-        });
+        for is_greedy in [false, true] {
+            current_thread().block_on(async {
+                let (_client, server) = duplex(4);
+                let limits = Limits::new().read_timeout(Duration::ZERO);
+                let mut reader = TimeoutStream::with_limits(server, limits);
+                let mut fails = pin!(async {
+                    loop {
+                        assert!(reader.read_u8().await.is_err());
+                    }
+                });
+                let mut polls = 0..100;
+                poll_fn(|cx| {
+                    while is_greedy && coop::has_budget_remaining() {
+                        let _ = pin!(coop::consume_budget()).poll(cx);
+                    }
+                    let pending = fails.as_mut().poll(cx);
+                    assert!(pending.is_pending());
+                    polls.next().map_or(Poll::Ready(()), |_| pending)
+                })
+                .await;
+            });
+        }
     });
 }
 
-/// A stream of the default timer uses the runtime that polls it. Its entry in an earlier runtime may be pending or fired.
-#[test]
-fn a_stream_may_move_to_another_runtime() {
-    let (_client, server) = duplex(4);
-    let limits = Limits::new().read_timeout(ms(10));
-    let mut reader = TimeoutStream::with_limits(server, limits);
-    for waits in [true, false, false] {
-        paused().block_on(async {
-            let mut read = pin!(reader.read_u8());
-            if waits {
-                assert!(poll_once(&mut read).await.is_pending());
-                return;
-            }
-            assert!(read.await.is_err());
-        });
+const IDLE: LimitExceeded = LimitExceeded::IdleTimeout(ms(30));
+
+const NEVER: Duration = secs(86_400);
+
+fn idle(peer: Scripted) -> TimeoutStream<Scripted> {
+    TimeoutStream::with_limits(peer, Limits::new().idle_timeout(ms(30)))
+}
+
+/// The idle timeout limits every operation. The time between the operations does not count.
+#[tokio::test(start_paused = true)]
+async fn every_operation_is_limited() {
+    let peer = Scripted::new().reads([(NEVER, 1)]).writes([(NEVER, 1)]);
+    let mut stream = idle(peer.flushes([NEVER]));
+    let start = Instant::now();
+    assert_eq!(exceeded(stream.read_u8().await), IDLE);
+    assert_eq!(start.elapsed(), ms(30));
+    assert_eq!(exceeded(stream.write(b"x").await), IDLE);
+    assert_eq!(start.elapsed(), ms(60));
+    sleep(ms(100)).await;
+    assert_eq!(exceeded(stream.flush().await), IDLE);
+    assert_eq!(start.elapsed(), ms(190));
+    assert_eq!(exceeded(stream.shutdown().await), IDLE);
+    assert_eq!(start.elapsed(), ms(220));
+
+    stream.set_limits(Limits::new());
+    assert_eq!(stream.limits(), Limits::new());
+    stream.read_u8().await.unwrap();
+}
+
+/// A ready flush, a write of 0 bytes and a failure move no byte.
+#[tokio::test(start_paused = true)]
+async fn operations_that_move_no_byte_keep_nothing_alive() {
+    let peer = Scripted::new()
+        .reads([(secs(10), 1)])
+        .flushes([5, 10, 15].map(ms));
+    let mut stream = idle(peer);
+    let limits = stream.limits();
+    stream.set_limits(limits.write_timeout(ms(3)));
+    let (mut reader, mut writer) = split(stream);
+    let start = Instant::now();
+    let read = tokio::spawn(async move { (exceeded(reader.read_u8().await), start.elapsed()) });
+    for _ in 0..3 {
+        exceeded(writer.flush().await);
+        writer.flush().await.unwrap();
+        // The timetable of the writes is empty.
+        assert_eq!(writer.write(b"x").await.unwrap(), 0);
     }
+    assert_eq!(start.elapsed(), ms(15));
+    assert_eq!(read.await.unwrap(), (IDLE, ms(30)));
 }

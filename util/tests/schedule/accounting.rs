@@ -7,8 +7,8 @@
 //! * The scheduler refused it.
 //! * It ended with its runtime.
 //!
-//! Each round has a seed, which a failure prints. `SCHEDULE_SEED=n` runs the round of that seed. The seed
-//! does not fix the order in which the threads run.
+//! Each round has a seed, and the output of a failed test ends with it. `SCHEDULE_SEED=n` runs the round of that seed. The
+//! seed does not fix the order in which the threads run.
 
 use std::{
     cell::Cell,
@@ -32,21 +32,11 @@ fn seeds(rounds: usize) -> Vec<u64> {
     }
 }
 
-/// Prints the seed of a round that fails.
-struct Named(u64);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("failed with SCHEDULE_SEED={}", self.0);
-        }
-    }
-}
-
 /// The observed events of a task. Each count except `runs` is at most 1.
 #[derive(Debug, Default)]
 struct Fate {
-    is_periodic: AtomicBool,
+    id: usize,
+    is_periodic: bool,
     refused: AtomicU32,
     cancelled: AtomicU32,
     given_back: AtomicU32,
@@ -63,48 +53,12 @@ fn counted(event: &AtomicU32) -> u32 {
     event.load(Ordering::Acquire)
 }
 
-struct Ledger {
-    fates: Box<[Fate]>,
-    next: AtomicUsize,
-}
-
-impl Ledger {
-    fn new(tasks: usize) -> Arc<Self> {
-        Arc::new(Self {
-            fates: (0..tasks).map(|_| Fate::default()).collect(),
-            next: AtomicUsize::new(0),
-        })
-    }
-
-    /// Adds a new task to the account.
-    fn open(self: &Arc<Self>) -> Token {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        Token {
-            ledger: self.clone(),
-            id,
-        }
-    }
-
-    fn opened(&self) -> &[Fate] {
-        &self.fates[..self.next.load(Ordering::Relaxed)]
-    }
-}
-
 /// A value that the task holds until it is dropped.
-struct Token {
-    ledger: Arc<Ledger>,
-    id: usize,
-}
-
-impl Token {
-    fn fate(&self) -> &Fate {
-        &self.ledger.fates[self.id]
-    }
-}
+struct Token(Arc<Fate>);
 
 impl Drop for Token {
     fn drop(&mut self) {
-        count(&self.fate().dropped);
+        count(&self.0.dropped);
     }
 }
 
@@ -134,12 +88,12 @@ struct Kind {
     runs: u32,
 }
 
-async fn once(token: Token, kind: Kind) -> usize {
-    run(token.fate(), kind.yields).await;
+async fn once(Token(fate): &Token, kind: Kind) -> usize {
+    run(fate, kind.yields).await;
     if kind.panics {
         quiet_panic();
     }
-    token.id
+    fate.id
 }
 
 /// The closure and its current run share the token.
@@ -147,19 +101,17 @@ fn again_and_again(
     token: Token,
     kind: Kind,
 ) -> impl FnMut() -> Pin<Box<dyn Future<Output = ControlFlow<usize>> + Send>> + Send {
-    token.fate().is_periodic.store(true, Ordering::Relaxed);
     let token = Arc::new(token);
     move || {
         let token = token.clone();
         Box::pin(async move {
-            run(token.fate(), kind.yields).await;
-            if counted(&token.fate().runs) < kind.runs {
-                return ControlFlow::Continue(());
+            let is_last = counted(&token.0.runs) + 1 >= kind.runs;
+            let panics = is_last && kind.panics;
+            let id = once(&token, Kind { panics, ..kind }).await;
+            match is_last {
+                false => ControlFlow::Continue(()),
+                true => ControlFlow::Break(id),
             }
-            if kind.panics {
-                quiet_panic();
-            }
-            ControlFlow::Break(token.id)
         })
     }
 }
@@ -177,9 +129,9 @@ enum End {
 
 struct Round {
     scheduler: Scheduler,
-    ledger: Arc<Ledger>,
+    fates: Mutex<Vec<Arc<Fate>>>,
     /// Handles that any thread may cancel or drop.
-    handles: Mutex<Vec<(usize, Arc<Task>)>>,
+    handles: Mutex<Vec<(Arc<Fate>, Arc<Task>)>>,
     /// The delays in µs. One of this many tasks has a deadline in an hour.
     delays: u64,
     far: u64,
@@ -199,7 +151,7 @@ impl Round {
         }
         Self {
             scheduler: runtime.block_on(async { builder.build() }),
-            ledger: Ledger::new((THREADS * OPERATIONS) as usize),
+            fates: Mutex::default(),
             handles: Mutex::default(),
             delays: 1 + random.below(3_000),
             far: 2 + random.below(10),
@@ -208,8 +160,19 @@ impl Round {
     }
 
     fn schedule(&self, random: &mut Random) {
-        let token = self.ledger.open();
-        let id = token.id;
+        let call = random.below(6);
+        let fate = {
+            let mut fates = self.fates.lock().unwrap();
+            let (id, is_periodic) = (fates.len(), call < 2);
+            let fate = Fate {
+                id,
+                is_periodic,
+                ..Fate::default()
+            };
+            fates.push(Arc::new(fate));
+            fates[id].clone()
+        };
+        let token = Token(fate.clone());
         let delay = match random.below(4) {
             0 => Duration::ZERO,
             _ if random.one_in(self.far) => secs(3_600),
@@ -222,7 +185,8 @@ impl Round {
         };
         let period = Duration::from_nanos(1 + random.below(200_000));
         let scheduler = &self.scheduler;
-        let scheduled = match random.below(6) {
+        let once = |token: Token| async move { once(&token, kind).await };
+        let scheduled = match call {
             0 => {
                 let make = again_and_again(token, kind);
                 (scheduler.schedule_at_fixed_rate(delay, period, make)).map_err(drop_refused)
@@ -233,13 +197,12 @@ impl Round {
             }
             2 => {
                 let deadline = Instant::now() - ms(1) + delay;
-                (scheduler.schedule_at(deadline, once(token, kind))).map_err(drop_refused)
+                (scheduler.schedule_at(deadline, once(token))).map_err(drop_refused)
             }
-            _ => (scheduler.schedule(delay, once(token, kind))).map_err(drop_refused),
+            _ => (scheduler.schedule(delay, once(token))).map_err(drop_refused),
         };
-        let fate = &self.ledger.fates[id];
         match scheduled {
-            Ok(task) => self.handles.lock().unwrap().push((id, Arc::new(task))),
+            Ok(task) => self.handles.lock().unwrap().push((fate, Arc::new(task))),
             Err(was_there) => {
                 assert!(was_there, "the error returns it");
                 count(&fate.refused);
@@ -263,13 +226,12 @@ impl Round {
             let chosen = random.below(handles.len().max(1) as u64) as usize;
             handles.get(chosen).cloned()
         };
-        if let Some((id, task)) = chosen {
+        if let Some((fate, task)) = chosen {
             if task.cancel() {
-                count(&self.ledger.fates[id].cancelled);
+                count(&fate.cancelled);
                 assert!(task.is_cancelled() && !task.cancel());
                 // The test waits for a run that has started.
-                let periodic = &self.ledger.fates[id].is_periodic;
-                assert!(periodic.load(Ordering::Relaxed) || task.is_finished());
+                assert!(fate.is_periodic || task.is_finished());
             }
         }
     }
@@ -297,20 +259,19 @@ impl Round {
 
     /// Waits until all tasks have ended, and checks the account of the round. Adds its counts to `totals`.
     fn settle(self, end: End, totals: &mut Totals) {
-        let fates = self.ledger.opened();
-        for fate in fates {
+        let fates = self.fates.into_inner().unwrap();
+        for fate in &fates {
             // Detached tasks may still run.
             wait_until(|| counted(&fate.dropped) > 0);
         }
-        for (id, task) in self.handles.into_inner().unwrap() {
-            let fate = &fates[id];
+        for (fate, task) in self.handles.into_inner().unwrap() {
             let task = Arc::into_inner(task).expect("the threads are done");
             let result = tokio_test::block_on(task);
             let [cancelled, given_back, runs] =
                 [&fate.cancelled, &fate.given_back, &fate.runs].map(counted);
             match result {
                 Ok(output) => {
-                    assert_eq!(output, id);
+                    assert_eq!(output, fate.id);
                     assert!(runs > 0 && cancelled + given_back == 0, "{fate:?}");
                 }
                 Err(error) if error.is_panic() => {
@@ -323,14 +284,14 @@ impl Round {
                     match end {
                         // A periodic task may have been in its last run.
                         End::Shutdown if runs == 0 => assert_eq!(given_back, 1, "{fate:?}"),
-                        End::Shutdown => assert!(fate.is_periodic.load(Ordering::Relaxed)),
+                        End::Shutdown => assert!(fate.is_periodic),
                         End::RuntimeDropped => assert_eq!(given_back, 0, "{fate:?}"),
                         End::None => panic!("{error}: {fate:?}"),
                     }
                 }
             }
         }
-        for fate in fates {
+        for fate in &fates {
             assert_eq!(counted(&fate.dropped), 1, "{fate:?}");
             let [refused, cancelled, given_back, runs] =
                 [&fate.refused, &fate.cancelled, &fate.given_back, &fate.runs].map(counted);
@@ -342,7 +303,7 @@ impl Round {
             totals.cancelled += cancelled;
             totals.given_back += given_back;
             totals.runs += runs;
-            if !fate.is_periodic.load(Ordering::Relaxed) {
+            if !fate.is_periodic {
                 let places = refused + cancelled + given_back + runs;
                 // A task that the runtime dropped has no other fate.
                 assert!(
@@ -387,82 +348,73 @@ fn work_on(round: &Round, random: &mut Random, end: impl FnOnce()) {
 const THREADS: u64 = 4;
 const OPERATIONS: u64 = 400;
 
-#[test]
-fn each_task_is_in_one_place_when_its_timer_is_shut_down() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
+/// Runs a round for each seed. The rounds must cover every fate that `end` allows.
+fn rounds(count: usize, end: End, round: impl Fn(&mut Random, &mut Totals) + Send + 'static) {
+    does_not_hang(move || {
         let mut totals = Totals::default();
-        for seed in seeds(60) {
-            let _named = Named(seed);
-            let mut random = Random(seed);
-            let max = [None, Some(1), Some(30)][random.below(3) as usize];
-            let round = Round::new(&runtime, &mut random, max);
-            let (closers, inside) = (1 + random.below(2), random.one_in(2));
-            work_on(&round, &mut random, || {
-                thread::scope(|scope| {
-                    for _ in 0..closers {
-                        scope.spawn(|| {
-                            let _entered = inside.then(|| runtime.enter());
-                            round.shut_down();
-                        });
-                    }
-                });
-            });
-            round.settle(End::Shutdown, &mut totals);
+        for seed in seeds(count) {
+            println!("SCHEDULE_SEED={seed}");
+            round(&mut Random(seed), &mut totals);
         }
         let places = totals.refused.min(totals.cancelled).min(totals.runs);
-        assert!(places.min(totals.given_back) > 0, "{totals:?}");
+        assert!(places > 0, "{totals:?}");
+        assert_eq!(totals.given_back > 0, end == End::Shutdown, "{totals:?}");
+    });
+}
+
+#[test]
+fn each_task_is_in_one_place_when_its_timer_is_shut_down() {
+    rounds(60, End::Shutdown, |random, totals| {
+        let runtime = multi_thread(2);
+        let max = [None, Some(1), Some(30)][random.below(3) as usize];
+        let round = Round::new(&runtime, random, max);
+        let (closers, inside) = (1 + random.below(2), random.one_in(2));
+        work_on(&round, random, || {
+            thread::scope(|scope| {
+                for _ in 0..closers {
+                    scope.spawn(|| {
+                        let _entered = inside.then(|| runtime.enter());
+                        round.shut_down();
+                    });
+                }
+            });
+        });
+        round.settle(End::Shutdown, totals);
     });
 }
 
 #[test]
 fn each_task_is_in_one_place_when_its_runtime_is_dropped() {
-    does_not_hang(|| {
-        let mut totals = Totals::default();
-        for seed in seeds(60) {
-            let _named = Named(seed);
-            let mut random = Random(seed);
-            let runtime = multi_thread(2);
-            let max = [None, Some(1), Some(30)][random.below(3) as usize];
-            let round = Round::new(&runtime, &mut random, max);
-            let in_background = random.one_in(2);
-            work_on(&round, &mut random, || match in_background {
-                true => runtime.shutdown_background(),
-                false => drop(runtime),
-            });
-            round.settle(End::RuntimeDropped, &mut totals);
-        }
-        let places = totals.refused.min(totals.cancelled).min(totals.runs);
-        assert!(places > 0 && totals.given_back == 0, "{totals:?}");
+    rounds(60, End::RuntimeDropped, |random, totals| {
+        let runtime = multi_thread(2);
+        let max = [None, Some(1), Some(30)][random.below(3) as usize];
+        let round = Round::new(&runtime, random, max);
+        let in_background = random.one_in(2);
+        work_on(&round, random, || match in_background {
+            true => runtime.shutdown_background(),
+            false => drop(runtime),
+        });
+        round.settle(End::RuntimeDropped, totals);
     });
 }
 
 /// All tasks end, and the limit then has room for as many tasks as before.
 #[test]
 fn each_task_is_in_one_place_when_all_come_to_their_ends() {
-    does_not_hang(|| {
+    rounds(40, End::None, |random, totals| {
         let runtime = multi_thread(2);
-        let mut totals = Totals::default();
-        for seed in seeds(40) {
-            let _named = Named(seed);
-            let mut random = Random(seed);
-            let max = [1, 7, 100, 1_000][random.below(4) as usize];
-            let mut round = Round::new(&runtime, &mut random, Some(max));
-            round.detach_far = false;
-            work_on(&round, &mut random, || {});
-            for (id, task) in &*round.handles.lock().unwrap() {
-                if is_far(task) {
-                    // Another thread may have done it.
-                    let cancelled = u32::from(task.cancel());
-                    (round.ledger.fates[*id].cancelled).fetch_add(cancelled, Ordering::AcqRel);
-                }
+        let max = [1, 7, 100, 1_000][random.below(4) as usize];
+        let mut round = Round::new(&runtime, random, Some(max));
+        round.detach_far = false;
+        work_on(&round, random, || {});
+        for (fate, task) in &*round.handles.lock().unwrap() {
+            // Another thread may have done it.
+            if is_far(task) && task.cancel() {
+                count(&fate.cancelled);
             }
-            let scheduler = round.scheduler.clone();
-            round.settle(End::None, &mut totals);
-            assert_eq!(limit::room(&scheduler), max);
-            assert_eq!(scheduler.pending(), 0);
         }
-        let places = totals.refused.min(totals.cancelled).min(totals.runs);
-        assert!(places > 0 && totals.given_back == 0, "{totals:?}");
+        let scheduler = round.scheduler.clone();
+        round.settle(End::None, totals);
+        assert_eq!((limit::room(&scheduler), scheduler.pending()), (max, 0));
     });
 }

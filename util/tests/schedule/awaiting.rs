@@ -1,7 +1,7 @@
 //! The handle as a future, and its methods.
 
 use super::*;
-use crate::support::panics::assert_panics;
+use crate::{support::panics::assert_panics, until_another_task_runs};
 
 #[tokio::test(start_paused = true)]
 async fn a_handle_tells_how_far_its_task_is() {
@@ -20,8 +20,10 @@ async fn a_handle_tells_how_far_its_task_is() {
     let mut task = scheduler.schedule_at(deadline, sleep(ms(10))).unwrap();
     assert_eq!(told(&task), (false, false, false));
     sleep(ms(6)).await;
+    assert!(!task.cancel(), "it runs");
     assert_eq!(told(&task), (true, false, false), "it runs");
     sleep(ms(6)).await;
+    assert!(!task.cancel(), "it has ended");
     assert_eq!(told(&task), (true, true, false), "it has ended");
     let (_, waker) = Wakes::new();
     assert_ready!(poll(&mut task, &waker)).unwrap();
@@ -38,40 +40,12 @@ async fn a_handle_tells_how_far_its_task_is() {
     assert!(task.deadline() > Instant::now());
 }
 
-/// The end wakes the waker of the last poll, once. The wakers of earlier polls have been dropped.
-#[tokio::test(start_paused = true)]
-async fn the_last_waker_counts() {
-    let mut task = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
-    let wakers = [Wakes::new(), Wakes::new(), Wakes::new()];
-    for (wakes, waker) in &wakers {
-        assert_pending!(poll(&mut task, waker));
-        assert_eq!(Arc::strong_count(wakes), 3);
-        assert_pending!(poll(&mut task, waker));
-        assert_eq!(Arc::strong_count(wakes), 3, "it is kept once");
-    }
-    let counts = || wakers.each_ref().map(|(wakes, _)| wakes.count());
-    let kept = || (wakers.each_ref()).map(|(wakes, _)| Arc::strong_count(wakes) - 2);
-    assert_eq!(kept(), [0, 0, 1]);
-    sleep(ms(4)).await;
-    assert_eq!(counts(), [0, 0, 0]);
-    sleep(ms(4)).await;
-    assert_eq!(counts(), [0, 0, 1]);
-    assert_eq!(kept(), [0, 0, 0]);
-    assert_eq!(assert_ready!(poll(&mut task, &wakers[0].1)).unwrap(), 7);
-}
-
 /// The run and the closure of a periodic task are dropped before the handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_finds_nothing_left_of_a_run() {
     let scheduler = Scheduler::new();
     for panics in [false, true] {
         let drops = Count::default();
-        let looks = || {
-            let drops = drops.clone();
-            let (found, finds) = mpsc::channel();
-            let hook = Hook::on_wake(move || found.send(drops.get()).unwrap());
-            (hook.waker(), finds)
-        };
         let end = move || {
             if panics {
                 quiet_panic();
@@ -83,8 +57,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
             end();
         };
         let mut once = scheduler.schedule(ms(5), once).unwrap();
-        let (waker, finds) = looks();
-        assert_pending!(poll(&mut once, &waker));
+        let finds = looks(&mut once, &drops);
         sleep(ms(10)).await;
         assert_eq!(finds.try_recv(), Ok(1));
 
@@ -99,8 +72,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
         let mut periodic = scheduler
             .schedule_at_fixed_rate(ms(5), ms(5), make)
             .unwrap();
-        let (waker, finds) = looks();
-        assert_pending!(poll(&mut periodic, &waker));
+        let finds = looks(&mut periodic, &drops);
         sleep(ms(10)).await;
         assert_eq!(finds.try_recv(), Ok(2));
     }
@@ -121,18 +93,8 @@ async fn a_poll_after_the_result_panics_in_the_callers_frame() {
 #[tokio::test(start_paused = true)]
 async fn ready_handles_in_a_loop_let_others_run() {
     let scheduler = Scheduler::new();
-    let tasks: Vec<_> = (0..10_000)
-        .map(|_| scheduler.schedule(ms(1), async {}).unwrap())
-        .collect();
+    let task = |_| scheduler.schedule(ms(1), async {}).unwrap();
+    let mut tasks: Vec<_> = (0..10_000).map(task).collect();
     sleep(ms(2)).await;
-    let others = tokio::spawn(async {});
-    let mut turns = 0;
-    for task in tasks {
-        task.await.unwrap();
-        turns += 1;
-        if others.is_finished() {
-            break;
-        }
-    }
-    assert!(turns < 10_000, "starves the other task");
+    until_another_task_runs(async || tasks.pop().unwrap().await.unwrap()).await;
 }

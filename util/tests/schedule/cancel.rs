@@ -1,26 +1,8 @@
-//! `cancel` works once, and only before the start.
+//! `cancel` works once, and only before the start. `accounting` tests it on threads.
+
+use tokio_wheel_util::schedule::CancelHandle;
 
 use super::*;
-
-#[tokio::test(start_paused = true)]
-async fn a_cancelled_task_never_runs() {
-    let scheduler = Scheduler::new();
-    let (runs, drops) = (Count::default(), Count::default());
-    let (run, held) = (runs.clone(), drops.on_drop());
-    let task = scheduler.schedule(ms(5), async move {
-        run.add();
-        drop(held);
-    });
-    let task = task.unwrap();
-    assert!(task.cancel());
-    assert_eq!(drops.get(), 1, "it is dropped when cancel returns");
-    assert_eq!(scheduler.pending(), 0);
-    assert!(!task.cancel(), "only once");
-    assert!(task.is_cancelled() && !task.is_started());
-    sleep(ms(10)).await;
-    assert!(result(task).await.unwrap_err().is_cancelled());
-    assert_eq!((runs.get(), drops.get()), (0, 1));
-}
 
 /// The handle shows the cancellation, and wakes the awaiting task, after the task has dropped everything
 /// that it held. A drop that panics changes nothing.
@@ -41,32 +23,20 @@ async fn whoever_learns_of_it_finds_nothing_left_of_the_task() {
                 }
             }
         });
-        let mut task = Scheduler::new()
+        let scheduler = limited(1);
+        let mut task = scheduler
             .schedule(ms(5), async move { drop(held) })
             .unwrap();
-        let (found, finds) = mpsc::channel();
-        let looks = drops.clone();
-        let hook = Hook::on_wake(move || found.send(looks.get()).unwrap());
-        assert_pending!(poll(&mut task, &hook.waker()));
+        let finds = looks(&mut task, &drops);
         handle.set(task).unwrap();
         let task = handle.get().unwrap();
         let cancelled = catch_unwind(AssertUnwindSafe(|| task.cancel()));
         assert_eq!(cancelled.ok(), (!panics).then_some(true));
         assert_eq!((drops.get(), finds.try_recv()), (1, Ok(1)));
         assert!(task.is_cancelled() && task.is_finished());
+        assert!(!task.is_started() && !task.cancel());
+        assert_eq!((scheduler.pending(), limit::room(&scheduler)), (0, 1));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_has_started_is_not_cancelled() {
-    let task = Scheduler::new().schedule(ms(5), sleep(ms(10))).unwrap();
-    sleep(ms(6)).await;
-    assert!(!task.cancel(), "it runs");
-    assert!(!task.is_cancelled());
-    sleep(ms(10)).await;
-    assert!(!task.cancel(), "it has ended");
-    assert!(!task.is_cancelled());
-    output(task).await;
 }
 
 /// A run counts as started when the driver has spawned it, even before its first poll.
@@ -97,4 +67,55 @@ async fn a_task_that_is_due_is_cancelled_in_time() {
     assert!(at_once.cancel());
     settle().await;
     assert!(!at_once.is_started());
+}
+
+/// The drop of the task's handle drops the output. Without a handle, the run drops its output before it ends.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_handle_keeps_no_output() {
+    for detached in [true, false] {
+        let drops = Count::default();
+        let returned = drops.on_drop();
+        let task = Scheduler::new()
+            .schedule(ms(5), async move { returned })
+            .unwrap();
+        let handle = task.cancel_handle();
+        let kept = (!detached).then_some(task);
+        sleep(ms(10)).await;
+        assert!(handle.is_finished());
+        assert_eq!(drops.get(), usize::from(detached));
+        drop(kept);
+        assert_eq!(drops.get(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_handle_keeps_no_future_closure_or_timer() {
+    let before = alive();
+    let scheduler = Scheduler::new();
+    let drops = Count::default();
+    let once = |delay| {
+        let held = drops.on_drop();
+        let run = async move { drop(held) };
+        scheduler.schedule(delay, run).unwrap().cancel_handle()
+    };
+    let handles = [once(ms(5)), once(secs(60))];
+    sleep(ms(10)).await;
+    assert_eq!(drops.get(), 1, "it has run");
+    assert!(handles[1].cancel());
+    assert_eq!(drops.get(), 2, "it was canceled");
+
+    let (make, _, closures) = counted(yield_now);
+    let task = scheduler
+        .schedule_with_fixed_delay(ms(5), ms(5), make)
+        .unwrap();
+    let beat = task.cancel_handle();
+    drop(task);
+    sleep(ms(22)).await;
+    assert!(beat.cancel() && !beat.cancel());
+    assert_eq!(closures.get(), 1, "it waited");
+
+    drop(scheduler);
+    settle().await;
+    assert_eq!(alive(), before, "the driver has ended");
+    assert!(handles.iter().all(CancelHandle::is_finished));
 }

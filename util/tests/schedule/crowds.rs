@@ -42,28 +42,24 @@ fn a_crowd_starts_beside_tasks_that_fill_the_queue() {
         for _ in 0..1_000 {
             let over = over.clone();
             runtime.spawn(async move {
-                while !over.load(Ordering::Relaxed) {
-                    let mut waited = false;
-                    // `yield_now` would put the task on a list of its worker's, and not into a queue.
-                    std::future::poll_fn(|cx| {
-                        if std::mem::replace(&mut waited, true) {
-                            return Poll::Ready(());
-                        }
-                        cx.waker().wake_by_ref();
+                // `yield_now` would put the task on a list of its worker's, and not into a queue.
+                std::future::poll_fn(|cx| {
+                    cx.waker().wake_by_ref();
+                    let is_over = over.load(Ordering::Relaxed);
+                    if is_over {
+                        Poll::Ready(())
+                    } else {
                         Poll::Pending
-                    })
-                    .await;
-                }
+                    }
+                })
+                .await;
             });
         }
         let runs = Count::default();
         for _ in 0..20_000 {
             let runs = runs.clone();
-            drop(
-                scheduler
-                    .schedule(ms(50), async move { runs.add() })
-                    .unwrap(),
-            );
+            let run = async move { runs.add() };
+            drop(scheduler.schedule(ms(50), run).unwrap());
         }
         wait_until(|| runs.get() == 20_000);
         over.store(true, Ordering::Relaxed);

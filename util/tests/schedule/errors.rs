@@ -16,22 +16,6 @@ fn cause(error: &TaskError) -> [bool; 3] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
-    let scheduler = limited(3);
-    let _tasks = [(); 3].map(|()| scheduler.schedule(secs(1), async {}).unwrap());
-    let refused = scheduler.schedule(secs(1), async { 7 }).unwrap_err();
-    assert_eq!(reason(&refused), [true, false]);
-    assert_message(&refused, &["max_pending is 3"]);
-    assert!(format!("{refused:?}").contains("limit: Some(3)"));
-    assert_eq!(refused.into_inner().await, 7);
-
-    let scheduler = limited(1);
-    let _task = scheduler.schedule(secs(1), async {}).unwrap();
-    let refused = scheduler.schedule(secs(1), async {}).unwrap_err();
-    assert_message(&refused, &["max_pending is 1"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_refusal_after_the_shutdown_carries_the_future_back() {
     // A shutdown comes before the limit.
     for scheduler in [Scheduler::new(), limited(1)] {
@@ -56,44 +40,23 @@ async fn a_refusal_after_the_shutdown_carries_the_future_back() {
 }
 
 #[test]
-fn a_period_of_zero_panics_in_the_callers_frame() {
+fn mistakes_panic_in_the_callers_frame() {
+    let none = ["max_pending must be at least 1, got 0"];
+    assert_panics(|| Scheduler::builder().max_pending(0), &none);
+    assert_panics(|| Scheduler::new(), &["outside of a tokio runtime"]);
     paused().block_on(async {
         let scheduler = limited(1);
-        let skip = MissedTickBehavior::Skip;
-        let (second, zero) = (secs(1), Duration::ZERO);
-        let run = || async {};
-        let period = "`period` must be non-zero";
-        let delay = "`delay` must be non-zero";
-        assert_panics(
-            || scheduler.schedule_at_fixed_rate(second, zero, run),
-            &[period],
-        );
-        assert_panics(
-            || scheduler.schedule_at_fixed_rate_with(skip, second, zero, run),
-            &[period],
-        );
-        assert_panics(
-            || scheduler.schedule_with_fixed_delay(second, zero, run),
-            &[delay],
-        );
-        assert!(
-            scheduler.schedule(second, async {}).is_ok(),
-            "the limit has room"
-        );
+        let (zero, run) = (Duration::ZERO, || async {});
+        let period = &["`period` must be non-zero"];
+        let delay = &["`delay` must be non-zero"];
+        assert_panics(|| scheduler.schedule_at_fixed_rate(zero, zero, run), period);
+        let with =
+            || scheduler.schedule_at_fixed_rate_with(MissedTickBehavior::Skip, zero, zero, run);
+        assert_panics(with, period);
+        let fixed_delay = || scheduler.schedule_with_fixed_delay(zero, zero, run);
+        assert_panics(fixed_delay, delay);
+        assert_eq!(limit::room(&scheduler), 1);
     });
-}
-
-#[test]
-fn a_limit_of_zero_panics_in_the_callers_frame() {
-    assert_panics(
-        || Scheduler::builder().max_pending(0),
-        &["max_pending must be at least 1, got 0"],
-    );
-}
-
-#[test]
-fn a_scheduler_outside_a_runtime_panics_in_the_callers_frame() {
-    assert_panics(|| Scheduler::new(), &["outside of a tokio runtime"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,10 +69,8 @@ async fn an_end_without_output_tells_why() {
     assert_message(&error, &["the task was canceled"]);
     let error = error.try_into_panic().unwrap_err();
     assert!(error.is_cancelled(), "it is returned");
-    assert_panics(
-        || error.into_panic(),
-        &["without a panic: the task was canceled"],
-    );
+    let expected = ["without a panic: the task was canceled"];
+    assert_panics(|| error.into_panic(), &expected);
 
     let panics = |run: fn()| {
         let task = scheduler.schedule(ms(1), async move { run() });

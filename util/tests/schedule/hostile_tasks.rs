@@ -3,28 +3,6 @@
 
 use super::*;
 
-/// Returns a value that panics when it is dropped.
-pub(super) fn bomb() -> impl Send + Sync + 'static {
-    OnDrop::new(quiet_panic)
-}
-
-/// A future that is ready at once, and panics when it is dropped.
-struct BombFuture;
-
-impl Future for BombFuture {
-    type Output = u8;
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u8> {
-        Poll::Ready(7)
-    }
-}
-
-impl Drop for BombFuture {
-    fn drop(&mut self) {
-        quiet_panic();
-    }
-}
-
 /// Schedules a hundred tasks for the same time, of which ten are hostile. Asserts that the other tasks
 /// run, and that the driver continues.
 fn the_others_run<T: Send + 'static>(
@@ -71,21 +49,19 @@ fn is_panic<T>(task: ScheduledTask<T>) {
 
 #[test]
 fn when_a_run_panics() {
-    let hostile = |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { quiet_panic() });
-    the_others_run(
-        move |scheduler, delay| hostile(scheduler, delay).unwrap(),
-        is_panic,
-    );
+    let hostile = |scheduler: &Scheduler, delay| {
+        let task = scheduler.schedule(delay, async { quiet_panic() });
+        task.unwrap()
+    };
+    the_others_run(hostile, is_panic);
 }
 
-/// The payload of the panic also panics when the handle or the error drops it.
+/// The payload of the panic also panics when the handle or the error drops it. A `CancelHandle` does not keep it.
 #[test]
 fn when_a_panics_payload_panics() {
     let hostile = |scheduler: &Scheduler, delay| {
-        let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
-        scheduler
-            .schedule::<BoxFuture>(delay, Box::pin(run))
-            .unwrap()
+        let run: Run = Box::pin(async { resume_unwind(Box::new(PanicsOnDrop)) });
+        scheduler.schedule(delay, run).unwrap()
     };
     the_others_run(hostile, |task| {
         let error = ended(task).err().unwrap();
@@ -95,13 +71,30 @@ fn when_a_panics_payload_panics() {
     the_others_run(hostile, |task| {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
     });
+    the_others_run(detached(hostile), drop);
 }
 
-type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Drops the handle of each hostile task, apart from its `CancelHandle`. Returns another task.
+fn detached<T>(
+    hostile: impl Fn(&Scheduler, Duration) -> ScheduledTask<T> + Send + 'static,
+) -> impl Fn(&Scheduler, Duration) -> ScheduledTask<()> + Send + 'static {
+    move |scheduler, delay| {
+        let handle = hostile(scheduler, delay).cancel_handle();
+        let task = scheduler.schedule(delay, async move { drop(handle) });
+        task.unwrap()
+    }
+}
 
 #[test]
 fn when_a_future_panics_as_it_is_dropped_after_its_run() {
-    let hostile = |scheduler: &Scheduler, delay| scheduler.schedule(delay, BombFuture).unwrap();
+    let hostile = |scheduler: &Scheduler, delay| {
+        let held = PanicsOnDrop;
+        let run = std::future::poll_fn(move |_| {
+            let _future_holds = &held;
+            Poll::Ready(7)
+        });
+        scheduler.schedule(delay, run).unwrap()
+    };
     the_others_run(hostile, is_panic);
 }
 
@@ -109,23 +102,17 @@ fn when_a_future_panics_as_it_is_dropped_after_its_run() {
 #[test]
 fn when_an_output_panics_as_it_is_dropped() {
     let hostile =
-        |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { bomb() }).unwrap();
+        |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { PanicsOnDrop }).unwrap();
     the_others_run(hostile, |task| {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
     });
-    let detached = move |scheduler: &Scheduler, delay| {
-        drop(hostile(scheduler, delay));
-        let task = scheduler.schedule(delay, async {}).unwrap();
-        task.cancel();
-        task
-    };
-    the_others_run(detached, drop);
+    the_others_run(detached(hostile), drop);
 }
 
 #[test]
 fn when_a_closure_panics_as_it_is_dropped() {
     let hostile = |scheduler: &Scheduler, delay| {
-        let held = bomb();
+        let held = PanicsOnDrop;
         let make = move || {
             let _closure_holds = &held;
             async { ControlFlow::Break(()) }
@@ -141,7 +128,7 @@ fn when_a_closure_panics_as_it_is_dropped() {
 fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
     let hostile = |scheduler: &Scheduler, delay| {
         let handle = Arc::new(OnceLock::<ScheduledTask<_>>::new());
-        let held = bomb();
+        let held = PanicsOnDrop;
         let make = {
             let handle = handle.clone();
             move || {
@@ -152,122 +139,44 @@ fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
         };
         let task = scheduler.schedule_at_fixed_rate(delay, ms(1), make);
         handle.set(task.unwrap()).ok();
-        scheduler.schedule(delay, async move {
+        let waits = scheduler.schedule(delay, async move {
             while !handle.get().unwrap().is_finished() {
                 yield_now().await;
             }
-        })
+        });
+        waits.unwrap()
     };
-    the_others_run(
-        move |scheduler, delay| hostile(scheduler, delay).unwrap(),
-        drop,
-    );
+    the_others_run(hostile, drop);
 }
 
-/// The panic reaches the caller of `cancel`. The task is canceled all the same.
-#[tokio::test(start_paused = true)]
-async fn when_a_future_panics_as_it_is_cancelled() {
-    let scheduler = limited(1);
-    let (wakes, waker) = Wakes::new();
-    let mut task = scheduler.schedule(ms(5), BombFuture).unwrap();
-    assert_pending!(poll(&mut task, &waker));
-    assert!(catch_unwind(AssertUnwindSafe(|| task.cancel())).is_err());
-    assert!(task.is_cancelled() && !task.cancel());
-    assert_eq!(wakes.count(), 1);
-    assert_eq!(limit::room(&scheduler), 1);
-    assert!(ended(task).unwrap_err().is_cancelled());
-    assert_eq!(
-        output(scheduler.schedule(ms(5), async { 7 }).unwrap()).await,
-        7
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
-    let scheduler = Scheduler::new();
-    let drops = Count::default();
-    for n in 0..10 {
-        let held = drops.on_drop();
-        let both = async move {
-            let _held = held;
-            BombFuture.await
-        };
-        drop(scheduler.schedule(secs(n), BombFuture).unwrap());
-        drop(scheduler.schedule(secs(n), both).unwrap());
-    }
-    let left = scheduler.shutdown();
-    assert_eq!((left.len(), drops.get()), (20, 0));
-    for task in left {
-        // The type of the handle does not show which tasks panic.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
-    }
-    assert_eq!(drops.get(), 10);
-}
-
-/// Every end of a task catches a waker that panics.
+/// Every end of a task catches a waker that panics. `ground::waker` tests a waker that panics when it is cloned or dropped.
 #[test]
 fn when_a_waker_panics_as_it_is_woken() {
-    does_not_hang(|| {
-        let runtime = paused();
-        let (scheduler, tasks) = runtime.block_on(async {
-            let scheduler = Scheduler::new();
-            let (wakes, waker) = Wakes::new();
-            let hostile = |task: &mut ScheduledTask<()>| {
-                let waker = Hook::on_wake(quiet_panic).waker();
-                assert_pending!(poll(task, &waker));
-            };
-            let scheduled = |delay| {
-                let mut tasks = [(); 2].map(|()| scheduler.schedule(delay, async {}).unwrap());
-                hostile(&mut tasks[0]);
-                assert_pending!(poll(&mut tasks[1], &waker));
-                tasks
-            };
-            let ends = scheduled(ms(5));
-            let cancelled = scheduled(ms(50));
-            sleep(ms(10)).await;
-            assert_eq!(wakes.count(), 1);
-            ends.into_iter().for_each(|task| ended(task).unwrap());
-            for task in cancelled {
-                assert!(task.cancel());
-                assert!(ended(task).unwrap_err().is_cancelled());
+    for end in ["its run", "cancel", "shutdown", "end of the runtime"] {
+        does_not_hang(move || {
+            let (runtime, (wakes, waker)) = (paused(), Wakes::new());
+            let (scheduler, mut tasks) = runtime.block_on(async {
+                let scheduler = Scheduler::new();
+                let tasks = [(); 2].map(|()| scheduler.schedule(ms(5), async {}).unwrap());
+                (scheduler, tasks)
+            });
+            let hostile = Hook::on_wake(quiet_panic);
+            assert_pending!(poll(&mut tasks[0], &hostile.waker()));
+            assert_pending!(poll(&mut tasks[1], &waker));
+            match end {
+                "its run" => runtime.block_on(async { sleep(ms(10)).await }),
+                "cancel" => assert!(tasks.iter().all(ScheduledTask::cancel)),
+                "shutdown" => assert_eq!(scheduler.shutdown().len(), 2),
+                _ => drop(runtime),
             }
-            assert_eq!(wakes.count(), 2);
-            let left = scheduled(secs(1));
-            assert_eq!(scheduler.shutdown().len(), 2);
-            assert_eq!(wakes.count(), 3);
-            for task in left {
-                assert!(ended(task).unwrap_err().is_shutdown());
+            assert!(hostile.has_run() && wakes.count() == 1, "{end}");
+            for task in tasks {
+                match (end, ended(task)) {
+                    ("its run", result) => result.unwrap(),
+                    ("cancel", result) => assert!(result.unwrap_err().is_cancelled()),
+                    (_, result) => assert!(result.unwrap_err().is_shutdown()),
+                }
             }
-
-            let scheduler = Scheduler::new();
-            let mut tasks = [(); 10].map(|()| scheduler.schedule(secs(1), async {}).unwrap());
-            tasks.iter_mut().for_each(hostile);
-            (scheduler, tasks)
         });
-        drop(runtime);
-        assert!(scheduler.is_shutdown());
-        for task in tasks {
-            assert!(ended(task).unwrap_err().is_shutdown());
-        }
-    });
-}
-
-/// The panic of the clone reaches the caller of `poll`, and changes nothing else.
-#[tokio::test(start_paused = true)]
-async fn when_a_waker_panics_as_it_is_cloned_or_dropped() {
-    let mut task = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
-    let waker = Hook::on_clone(quiet_panic).waker();
-    let clones = AssertUnwindSafe(|| poll(&mut task, &waker));
-    assert!(catch_unwind(clones).is_err());
-
-    let waker = Hook::on_drop(quiet_panic).waker();
-    assert_pending!(poll(&mut task, &waker));
-    drop(waker);
-    let (wakes, waker) = Wakes::new();
-    let replaces = AssertUnwindSafe(|| poll(&mut task, &waker));
-    assert!(catch_unwind(replaces).is_err());
-    sleep(ms(5)).await;
-    settle().await;
-    assert_eq!(wakes.count(), 1, "it has replaced the other waker");
-    assert_eq!(ended(task).unwrap(), 7);
+    }
 }

@@ -47,6 +47,8 @@ async fn a_refused_task_is_not_kept() {
     let refused = scheduler
         .schedule(secs(1), async move { held })
         .unwrap_err();
+    assert_eq!((refused.is_full(), refused.is_shutdown()), (true, false));
+    assert_message(&refused, &["max_pending is 1"]);
     assert_eq!(drops.get(), 0);
     drop(refused.into_inner());
     assert_eq!(drops.get(), 1);

@@ -31,7 +31,6 @@ use crate::support::{
 mod accounting;
 mod awaiting;
 mod cancel;
-mod cancel_handle;
 mod crowds;
 mod errors;
 mod hostile_tasks;
@@ -88,10 +87,16 @@ impl Count {
     /// Returns a value whose drop adds one.
     fn on_drop(&self) -> impl Send + Sync + use<> {
         let count = self.clone();
-        OnDrop::new(move || {
-            count.add();
-        })
+        OnDrop::new(move || _ = count.add())
     }
+}
+
+/// Polls a task whose end reads a count when it wakes the waker of this poll. Returns the values that it reads.
+fn looks<T>(task: &mut ScheduledTask<T>, count: &Count) -> mpsc::Receiver<usize> {
+    let ((found, finds), count) = (mpsc::channel(), count.clone());
+    let hook = Hook::on_wake(move || found.send(count.get()).unwrap());
+    assert!(poll(task, &hook.waker()).is_pending());
+    finds
 }
 
 /// Returns the closure of a periodic task, the count of its runs and the count of its drops. Each run awaits `work`.

@@ -43,7 +43,8 @@ type Run = (Duration, Duration);
 /// A program for a task: the duration of each run, and the time and duration of each delay.
 #[derive(Clone, Debug)]
 struct Program {
-    behavior: MissedTickBehavior,
+    /// `None` stands for a fixed delay.
+    behavior: Option<MissedTickBehavior>,
     initial: Duration,
     period: Duration,
     runs: Vec<Duration>,
@@ -64,7 +65,7 @@ fn program() -> impl Strategy<Value = Program> {
         proptest::collection::vec(hold_up, 0..4),
     )
         .prop_map(|(behavior, initial, period, runs, hold_ups)| Program {
-            behavior,
+            behavior: Some(behavior),
             initial,
             period: period.max(ms(1)),
             runs,
@@ -89,7 +90,7 @@ async fn hold_up(hold_ups: Vec<(Duration, Duration)>) {
     }
 }
 
-async fn on_a_schedule(program: Program) -> Vec<Run> {
+async fn on_a_schedule(scheduler: Scheduler, program: Program) -> Vec<Run> {
     let start = Instant::now();
     let log = Arc::new(Mutex::new(Vec::new()));
     let handle = Arc::new(OnceLock::<ScheduledTask<()>>::new());
@@ -111,9 +112,11 @@ async fn on_a_schedule(program: Program) -> Vec<Run> {
             }
         }
     };
-    let (behavior, initial) = (program.behavior, program.initial);
-    let task =
-        Scheduler::new().schedule_at_fixed_rate_with(behavior, initial, program.period, make);
+    let (initial, period) = (program.initial, program.period);
+    let task = match program.behavior {
+        Some(behavior) => scheduler.schedule_at_fixed_rate_with(behavior, initial, period, make),
+        None => scheduler.schedule_with_fixed_delay(initial, period, make),
+    };
     handle.set(task.unwrap()).unwrap();
     let held_up = tokio::spawn(hold_up(program.hold_ups));
     while !handle.get().unwrap().is_finished() {
@@ -133,7 +136,7 @@ macro_rules! in_a_loop {
             let ticks = tokio::spawn(async move {
                 let mut log = Vec::new();
                 let mut interval = time::interval_at(start + $program.initial, $program.period);
-                interval.set_missed_tick_behavior($program.behavior);
+                interval.set_missed_tick_behavior($program.behavior.unwrap());
                 for takes in $program.runs {
                     let due = interval.tick().await;
                     log.push((start.elapsed(), due - start));
@@ -153,7 +156,8 @@ proptest! {
     /// A task of a fixed rate runs like a loop over an interval of this crate or of tokio.
     #[test]
     fn a_fixed_rate_is_that_of_an_interval(program in program()) {
-        let ours = paused().block_on(on_a_schedule(program.clone()));
+        let on_a_schedule = async { on_a_schedule(Scheduler::new(), program.clone()).await };
+        let ours = paused().block_on(on_a_schedule);
         prop_assert_eq!(ours.len(), program.runs.len());
         let copy = program.clone();
         let same = paused().block_on(in_a_loop!(tokio_wheel, copy));
@@ -163,69 +167,40 @@ proptest! {
     }
 }
 
+/// Returns a program without delays.
+fn undisturbed(behavior: Option<MissedTickBehavior>, times: [u64; 2], runs: &[u64]) -> Program {
+    let [initial, period] = times.map(ms);
+    let runs = runs.iter().map(|takes| ms(*takes)).collect();
+    Program {
+        behavior,
+        initial,
+        period,
+        runs,
+        hold_ups: Vec::new(),
+    }
+}
+
 /// The lateness of a run is measured with the clock, not in ticks.
 #[tokio::test(start_paused = true)]
 async fn a_coarse_tick_delays_no_run_that_is_late() {
-    let tick = ms(100);
-    let scheduler = with_tick(tick);
-    let start = Instant::now();
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let runs = {
-        let log = log.clone();
-        move || {
-            let (log, started) = (log.clone(), start.elapsed());
-            async move {
-                work(ms(33)).await;
-                log.lock().unwrap().push((started, start.elapsed()));
-            }
-        }
-    };
-    let task = scheduler
-        .schedule_at_fixed_rate(ms(30), ms(30), runs)
-        .unwrap();
-    sleep(secs(10)).await;
-    assert!(task.cancel());
-    let log = std::mem::take(&mut *log.lock().unwrap());
-    assert!(log.len() > 250);
+    let program = undisturbed(Some(MissedTickBehavior::Burst), [30, 30], &[33; 300]);
+    let log = on_a_schedule(with_tick(ms(100)), program).await;
     let mut free = Duration::ZERO;
-    for (n, (started, ended)) in (1..).zip(log) {
-        let due = ms(30) * n;
-        let ticks = due.as_millis().div_ceil(tick.as_millis());
-        let expected = if due <= free {
-            free
-        } else {
-            tick * ticks as u32
-        };
+    for (n, (started, due)) in (1..).zip(log) {
+        assert_eq!(due, ms(30) * n);
+        let tick = ms((due.as_millis() as u64).next_multiple_of(100));
+        let expected = if due <= free { free } else { tick };
         assert_eq!(started, expected, "run {n}, due at {due:?}");
-        free = ended;
+        free = started + ms(33);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_counts_from_the_end_of_a_run() {
-    let start = Instant::now();
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let mut runs = [0, 1, 7, 250, 0, 10].into_iter();
-    let make = {
-        let log = log.clone();
-        move || {
-            log.lock().unwrap().push(start.elapsed().as_millis());
-            let takes = runs.next();
-            async move {
-                match takes {
-                    Some(takes) => {
-                        work(ms(takes)).await;
-                        ControlFlow::Continue(())
-                    }
-                    None => ControlFlow::Break("no more"),
-                }
-            }
-        }
-    };
-    let task = Scheduler::new().schedule_with_fixed_delay(ms(3), ms(10), make);
-    assert_eq!(output(task.unwrap()).await, "no more");
-    let starts = std::mem::take(&mut *log.lock().unwrap());
-    assert_eq!(starts, [3, 13, 24, 41, 301, 311, 331]);
+    let program = undisturbed(None, [3, 10], &[0, 1, 7, 250, 0, 10, 0]);
+    let log = on_a_schedule(Scheduler::new(), program).await;
+    let expected = [3, 13, 24, 41, 301, 311, 331].map(|start| (ms(start), ms(start)));
+    assert_eq!(log, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,141 +223,58 @@ async fn the_deadline_is_that_of_the_run_at_hand() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_task_ends_when_a_run_says_so() {
-    for pace in PACES {
-        let scheduler = Scheduler::new();
-        let drops = Count::default();
-        let mut left = 3;
-        let held = drops.on_drop();
-        let make = move || {
-            let _closure_holds = &held;
-            left -= 1;
-            async move {
-                match left {
-                    0 => ControlFlow::Break("over".to_owned()),
-                    _ => ControlFlow::Continue(()),
-                }
-            }
-        };
-        let task = every(&scheduler, pace, Duration::ZERO, ms(10), make);
-        sleep(ms(30)).await;
-        assert_eq!(drops.get(), 1, "the closure is dropped");
-        assert!(task.is_finished() && !task.cancel());
-        assert_eq!(output(task).await, "over");
-        sleep(ms(30)).await;
-    }
-}
-
-/// Schedules a task that counts its runs, each of 4 ms, and the drops of its closure.
-fn counting(scheduler: &Scheduler, pace: Pace) -> (ScheduledTask<()>, Count, Count) {
-    let (make, runs, drops) = counted(|| sleep(ms(4)));
-    (every(scheduler, pace, ms(10), ms(10), make), runs, drops)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_is_cancelled_while_it_waits() {
-    for pace in PACES {
-        let scheduler = Scheduler::new();
-        for (wait, ran) in [(5, 0), (18, 1)] {
-            let (task, runs, drops) = counting(&scheduler, pace);
-            sleep(ms(wait)).await;
-            assert!(task.cancel());
-            assert!(!task.cancel());
-            assert_eq!(drops.get(), 1);
-            assert_eq!(scheduler.pending(), 0);
-            assert!(task.is_cancelled() && task.is_finished());
-            assert_eq!(task.is_started(), ran > 0);
-            sleep(ms(50)).await;
-            assert_eq!(runs.get(), ran);
-            assert!(result(task).await.unwrap_err().is_cancelled());
-        }
-    }
-}
-
-/// The run completes and is the last run. The handle is ready after it.
+/// The run completes and is the last run. The task drops its closure, and the output or the panic of the run, before its
+/// handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn a_task_is_cancelled_while_it_runs() {
-    for pace in PACES {
-        let scheduler = Scheduler::new();
-        let (mut task, runs, drops) = counting(&scheduler, pace);
-        let looks = (runs.clone(), drops.clone());
-        let (found, finds) = mpsc::channel();
-        let hook = Hook::on_wake(move || found.send((looks.0.get(), looks.1.get())).unwrap());
-        let waker = hook.waker();
-        assert_pending!(poll(&mut task, &waker));
-        sleep(ms(12)).await;
-        assert!(task.cancel());
-        assert!(!task.cancel());
-        assert!(task.is_cancelled() && !task.is_finished());
-        assert_pending!(poll(&mut task, &waker));
-        assert_eq!((runs.get(), drops.get()), (0, 0));
-        sleep(ms(50)).await;
-        assert_eq!(finds.try_iter().collect::<Vec<_>>(), [(1, 1)]);
-        assert!(task.is_finished() && !task.cancel());
-        let error = assert_ready!(poll(&mut task, &waker)).unwrap_err();
-        assert!(error.is_cancelled());
-    }
-}
-
-/// The output or the panic payload of a canceled run is dropped before the handle shows the end.
-#[tokio::test(start_paused = true)]
-async fn the_result_of_a_cancelled_run_is_dropped() {
-    for panics in [false, true] {
-        let drops = Count::default();
-        let make = {
-            let drops = drops.clone();
-            move || {
-                let held = drops.on_drop();
-                async move {
-                    sleep(ms(4)).await;
-                    if panics {
-                        resume_unwind(Box::new(held));
-                    }
-                    ControlFlow::<_>::Break(held)
+    for (pace, end) in [
+        (Pace::Rate, "continue"),
+        (Pace::Delay, "continue"),
+        (Pace::Rate, "break"),
+        (Pace::Delay, "panic"),
+    ] {
+        let (runs, drops) = (Count::default(), Count::default());
+        let (ran, dropped, of_closure) = (runs.clone(), drops.clone(), drops.on_drop());
+        let make = move || {
+            let _closure_holds = &of_closure;
+            let (ran, held) = (ran.clone(), dropped.on_drop());
+            async move {
+                sleep(ms(4)).await;
+                ran.add();
+                match end {
+                    "continue" => ControlFlow::Continue(()),
+                    "break" => ControlFlow::Break(held),
+                    _ => resume_unwind(Box::new(held)),
                 }
             }
         };
-        let task = Scheduler::new().schedule_at_fixed_rate(ms(10), ms(10), make);
-        let mut task = task.unwrap();
-        let (found, finds) = mpsc::channel();
-        let looks = drops.clone();
-        let hook = Hook::on_wake(move || found.send(looks.get()).unwrap());
-        assert!(poll(&mut task, &hook.waker()).is_pending());
+        let mut task = every(&Scheduler::new(), pace, ms(10), ms(10), make);
+        let finds = looks(&mut task, &drops);
         sleep(ms(12)).await;
-        assert!(task.cancel());
-        assert_eq!(drops.get(), 0);
-        sleep(ms(5)).await;
-        assert_eq!((drops.get(), finds.try_recv()), (1, Ok(1)));
+        assert!(task.cancel() && !task.cancel());
+        assert!(task.is_cancelled() && !task.is_finished());
+        assert_eq!((runs.get(), drops.get()), (0, 0));
+        sleep(ms(50)).await;
+        assert_eq!((runs.get(), finds.try_recv()), (1, Ok(2)), "{end}");
+        assert!(task.is_finished() && !task.cancel());
         assert!(result(task).await.err().unwrap().is_cancelled());
     }
 }
 
-/// The closure or its future panics. The handle returns the panic, and no further run starts.
+/// The closure panics. The handle returns the panic, and no further run starts. `accounting` has futures that panic.
 #[tokio::test(start_paused = true)]
 async fn a_task_ends_with_a_panic() {
-    for (pace, panics_at, in_make) in [
-        (Pace::Rate, 1, true),
-        (Pace::Rate, 3, false),
-        (Pace::Delay, 1, false),
-        (Pace::Delay, 3, true),
-    ] {
+    for (pace, panics_at) in [(Pace::Rate, 1), (Pace::Delay, 3)] {
         let scheduler = Scheduler::new();
         let (runs, drops) = (Count::default(), Count::default());
         let make = {
             let (runs, held) = (runs.clone(), drops.on_drop());
             move || {
                 let _closure_holds = &held;
-                let panics = runs.add() == panics_at;
-                if panics && in_make {
+                if runs.add() == panics_at {
                     resume_unwind(Box::new("in make"));
                 }
-                async move {
-                    yield_now().await;
-                    if panics {
-                        resume_unwind(Box::new("in a run"));
-                    }
-                }
+                yield_now()
             }
         };
         let task = every(&scheduler, pace, ms(10), ms(10), make);
@@ -390,8 +282,7 @@ async fn a_task_ends_with_a_panic() {
         assert!(task.is_finished() && !task.is_cancelled() && !task.cancel());
         assert_eq!((runs.get(), drops.get()), (panics_at, 1));
         let error = result(task).await.unwrap_err();
-        let expected = if in_make { "in make" } else { "in a run" };
-        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.to_string().contains("in make"), "{error}");
     }
 }
 
@@ -399,22 +290,10 @@ async fn a_task_ends_with_a_panic() {
 async fn a_period_beyond_all_instants_saturates() {
     for pace in PACES {
         let scheduler = Scheduler::new();
-        let runs = Count::default();
-        let make = {
-            let runs = runs.clone();
-            move || {
-                runs.add();
-                async {}
-            }
-        };
-        let once = every(
-            &scheduler,
-            pace,
-            Duration::ZERO,
-            Duration::MAX,
-            make.clone(),
-        );
-        let never = every(&scheduler, pace, Duration::MAX, Duration::MAX, make);
+        let (zero, max) = (Duration::ZERO, Duration::MAX);
+        let (make, runs, _) = counted(yield_now);
+        let once = every(&scheduler, pace, zero, max, make);
+        let never = every(&scheduler, pace, max, max, || async { panic!("it ran") });
         let years = secs(30 * 365 * 86_400);
         settle().await;
         tokio::time::advance(years).await;

@@ -33,24 +33,32 @@ fn touch(scheduler: &Scheduler, own: &Own, others: Vec<ScheduledTask<()>>, shut_
 fn touched<F: Future<Output = ()>>(
     body: impl Fn(Scheduler, Own, Touch) -> F + Copy + Send + 'static,
 ) {
+    touched_until(false, body);
+}
+
+/// Does the same. The code touches the scheduler when the runtime ends, if `runtime_ends`.
+fn touched_until<F: Future<Output = ()>>(
+    runtime_ends: bool,
+    body: impl Fn(Scheduler, Own, Touch) -> F + Copy + Send + 'static,
+) {
     for shut_down in [false, true] {
         does_not_hang(move || {
-            paused().block_on(async {
-                let scheduler = Scheduler::new();
-                let own = Own::default();
+            let (runtime, has_run) = (paused(), Arc::new(AtomicBool::new(false)));
+            runtime.block_on(async {
+                let (scheduler, own) = (Scheduler::new(), Own::default());
                 let others = [5, 5, 50].map(|n| scheduler.schedule(ms(n), async {}).unwrap());
-                let has_run = Arc::new(AtomicBool::new(false));
                 let touch = {
-                    let (scheduler, own, has_run) =
-                        (scheduler.clone(), own.clone(), has_run.clone());
+                    let (scheduler, own, run) = (scheduler.clone(), own.clone(), has_run.clone());
                     move || {
                         touch(&scheduler, &own, others.into(), shut_down);
-                        has_run.store(true, Ordering::Relaxed);
+                        run.store(true, Ordering::Relaxed);
                     }
                 };
                 body(scheduler, own, Box::new(touch)).await;
-                assert!(has_run.load(Ordering::Relaxed));
+                assert_ne!(has_run.load(Ordering::Relaxed), runtime_ends);
             });
+            drop(runtime);
+            assert!(has_run.load(Ordering::Relaxed));
         });
     }
 }
@@ -177,21 +185,7 @@ fn the_wake_of_who_awaits_may_touch() {
     });
 }
 
-/// The first poll clones this waker, and a later poll replaces another waker by it.
-#[test]
-fn the_clone_of_a_waker_may_touch() {
-    for polled_before in [false, true] {
-        touched(move |scheduler, _, touch| async move {
-            let mut task = scheduler.schedule(ms(5), async {}).unwrap();
-            if polled_before {
-                assert_pending!(poll(&mut task, &Wakes::new().1));
-            }
-            let _ = poll(&mut task, &Hook::on_clone(touch).waker());
-        });
-    }
-}
-
-/// The waker is dropped when it is replaced, with the handle, and after its wake.
+/// The waker is dropped with the handle, and after its wake. `ground::waker` tests a waker that is cloned or replaced.
 #[test]
 fn the_drop_of_a_waker_may_touch() {
     let awaited = |scheduler: &Scheduler, touch: Touch| {
@@ -199,10 +193,6 @@ fn the_drop_of_a_waker_may_touch() {
         assert_pending!(poll(&mut task, &Hook::on_drop(touch).waker()));
         task
     };
-    touched(move |scheduler, _, touch| async move {
-        let mut task = awaited(&scheduler, touch);
-        let _ = poll(&mut task, &Wakes::new().1);
-    });
     touched(move |scheduler, _, touch| async move { drop(awaited(&scheduler, touch)) });
     touched(move |scheduler, own, touch| async move {
         own.set(awaited(&scheduler, touch)).unwrap();
@@ -213,42 +203,21 @@ fn the_drop_of_a_waker_may_touch() {
 /// The end of a runtime drops waiting and running tasks, and wakes the awaiting task.
 #[test]
 fn the_end_of_a_runtime_may_touch() {
-    for shut_down in [false, true] {
-        for n in 0..4 {
-            does_not_hang(move || {
-                let runtime = paused();
-                let has_run = Arc::new(AtomicBool::new(false));
-                let own = Own::default();
-                runtime.block_on(async {
-                    let scheduler = Scheduler::new();
-                    let others = [5, 50].map(|n| scheduler.schedule(ms(n), async {}).unwrap());
-                    let touch = {
-                        let (scheduler, own, has_run) =
-                            (scheduler.clone(), own.clone(), has_run.clone());
-                        move || {
-                            touch(&scheduler, &own, others.into(), shut_down);
-                            has_run.store(true, Ordering::Relaxed);
-                        }
-                    };
-                    let delay = if n % 2 == 0 { secs(60) } else { ms(1) };
-                    if n < 2 {
-                        let held = OnDrop::new(touch);
-                        let run = async move {
-                            let _held = held;
-                            pending().await
-                        };
-                        own.set(scheduler.schedule(delay, run).unwrap()).unwrap();
-                    } else {
-                        let mut task = scheduler.schedule(delay, pending()).unwrap();
-                        assert_pending!(poll(&mut task, &Hook::on_wake(touch).waker()));
-                        own.set(task).unwrap();
-                    }
-                    sleep(ms(2)).await;
-                });
-                drop(runtime);
-                assert!(has_run.load(Ordering::Relaxed));
-                assert!(own.get().unwrap().is_finished());
-            });
-        }
+    for delay in [secs(60), ms(1)] {
+        touched_until(true, move |scheduler, own, touch| async move {
+            let held = OnDrop::new(touch);
+            let run = async move {
+                let _held = held;
+                pending().await
+            };
+            own.set(scheduler.schedule(delay, run).unwrap()).unwrap();
+            sleep(ms(2)).await;
+        });
+        touched_until(true, move |scheduler, own, touch| async move {
+            let mut task = scheduler.schedule(delay, pending()).unwrap();
+            assert_pending!(poll(&mut task, &Hook::on_wake(touch).waker()));
+            own.set(task).unwrap();
+            sleep(ms(2)).await;
+        });
     }
 }

@@ -2,26 +2,6 @@
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn what_is_given_back_may_be_spawned_or_dropped() {
-    let scheduler = Scheduler::new();
-    let (runs, drops) = (Count::default(), Count::default());
-    for _ in 0..2 {
-        let (runs, held) = (runs.clone(), drops.on_drop());
-        let task = scheduler.schedule(secs(1), async move {
-            runs.add();
-            held
-        });
-        drop(task.unwrap());
-    }
-    let mut left = scheduler.shutdown();
-    assert_eq!(drops.get(), 0, "it is in the list");
-    tokio::spawn(left.pop().unwrap()).await.unwrap();
-    assert_eq!((runs.get(), drops.get()), (1, 1));
-    drop(left);
-    assert_eq!((runs.get(), drops.get()), (1, 2));
-}
-
 /// The shutdown returns the next run of a periodic task, which is the last run.
 #[tokio::test(start_paused = true)]
 async fn of_a_periodic_task_one_run_is_given_back() {
@@ -37,6 +17,7 @@ async fn of_a_periodic_task_one_run_is_given_back() {
         assert!(result(task).await.unwrap_err().is_shutdown());
         let left = left.pop().unwrap();
         assert_eq!(left.deadline(), start + ms(10 * (ran + 1)));
+        assert!(left.is_periodic() && scheduler.shutdown().is_empty());
         assert_eq!((runs.get() as u64, drops.get()), (ran, 0));
         left.await;
         assert_eq!((runs.get() as u64, drops.get()), (ran + 1, 1));
@@ -46,54 +27,31 @@ async fn of_a_periodic_task_one_run_is_given_back() {
     }
 }
 
-/// A returned task tells its deadline and its kind. A program that must recognize its tasks keeps a key in
-/// each future.
-#[tokio::test(start_paused = true)]
-async fn what_is_given_back_tells_its_deadline_and_kind() {
-    let scheduler = Scheduler::new();
-    let once = scheduler.schedule(secs(60), async {}).unwrap();
-    let rate = scheduler.schedule_at_fixed_rate(ms(5), ms(5), || async {});
-    let delay = scheduler.schedule_with_fixed_delay(ms(7), ms(7), || async {});
-    let (rate, delay) = (rate.unwrap(), delay.unwrap());
-    sleep(ms(51)).await;
-    let handles = [
-        (rate.deadline(), true),
-        (delay.deadline(), true),
-        (once.deadline(), false),
-    ];
-    let returned = scheduler.shutdown();
-    let told: Vec<_> = (returned.iter())
-        .map(|task| (task.deadline(), task.is_periodic()))
-        .collect();
-    assert_eq!(told, handles);
-    for task in returned {
-        let debug = format!("{task:?}");
-        assert!(debug.contains(&format!("is_periodic: {}", task.is_periodic())));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_is_given_back_panics_when_it_is_run() {
-    let scheduler = Scheduler::new();
-    let task = scheduler
-        .schedule(secs(1), async { quiet_panic() })
-        .unwrap();
-    let left = scheduler.shutdown().pop().unwrap();
-    let end = tokio::spawn(left).await.unwrap_err();
-    assert!(end.is_panic());
-    assert!(result(task).await.unwrap_err().is_shutdown());
-}
-
-/// Tasks that have started complete. The current run of a periodic task is its last run.
+/// Tasks that have started complete. The current run of a periodic task is its last run, and may return `Break` or be
+/// canceled.
 #[tokio::test(start_paused = true)]
 async fn what_has_started_goes_on() {
-    for at_a_fixed_rate in [true, false] {
+    for (at_a_fixed_rate, breaks, cancels) in [
+        (true, false, false),
+        (false, false, false),
+        (true, true, false),
+        (false, true, true),
+    ] {
         let scheduler = Scheduler::new();
-        let once = scheduler.schedule(ms(5), async {
-            sleep(ms(10)).await;
-            7
-        });
-        let (make, runs, drops) = counted(|| sleep(ms(10)));
+        let once = scheduler.schedule(ms(5), sleep(ms(10)));
+        let (runs, drops) = (Count::default(), Count::default());
+        let (count, held) = (runs.clone(), drops.on_drop());
+        let make = move || {
+            let _closure_holds = &held;
+            count.add();
+            async move {
+                sleep(ms(10)).await;
+                match breaks {
+                    true => ControlFlow::Break(7),
+                    false => ControlFlow::Continue(()),
+                }
+            }
+        };
         let periodic = match at_a_fixed_rate {
             true => scheduler.schedule_at_fixed_rate(ms(5), ms(20), make),
             false => scheduler.schedule_with_fixed_delay(ms(5), ms(20), make),
@@ -102,79 +60,16 @@ async fn what_has_started_goes_on() {
         sleep(ms(6)).await;
         assert!(scheduler.shutdown().is_empty());
         assert!(!periodic.is_finished(), "it runs");
-        assert_eq!(output(once.unwrap()).await, 7);
-        assert!(result(periodic).await.unwrap_err().is_shutdown());
-        assert_eq!((runs.get(), drops.get()), (1, 1));
+        assert_eq!(cancels && periodic.cancel(), cancels);
+        output(once.unwrap()).await;
+        match result(periodic).await {
+            Ok(output) => assert!(output == 7 && breaks && !cancels),
+            Err(error) if cancels => assert!(error.is_cancelled()),
+            Err(error) => assert!(error.is_shutdown() && !breaks),
+        }
         sleep(secs(1)).await;
-        assert_eq!(runs.get(), 1);
+        assert_eq!((runs.get(), drops.get()), (1, 1));
     }
-}
-
-/// The last run may return `Break`, and may be canceled. Then the task does not end with the shutdown.
-#[tokio::test(start_paused = true)]
-async fn a_periodic_task_may_end_or_be_cancelled_in_its_last_run() {
-    for cancels in [false, true] {
-        let scheduler = Scheduler::new();
-        let make = || async {
-            sleep(ms(10)).await;
-            ControlFlow::Break(7)
-        };
-        let task = scheduler
-            .schedule_at_fixed_rate(ms(5), ms(5), make)
-            .unwrap();
-        sleep(ms(6)).await;
-        assert!(scheduler.shutdown().is_empty());
-        assert_eq!(cancels && task.cancel(), cancels);
-        match result(task).await {
-            Ok(output) => assert_eq!((output, cancels), (7, false)),
-            Err(error) => assert!(error.is_cancelled() && cancels),
-        }
-    }
-}
-
-#[test]
-fn after_a_shutdown_or_the_end_of_the_runtime_it_does_nothing() {
-    for shut_down in [true, false] {
-        let runtime = current_thread();
-        let scheduler = runtime.block_on(async { Scheduler::new() });
-        let task = scheduler.schedule(secs(1), async {}).unwrap();
-        let clone = scheduler.clone();
-        assert!(!scheduler.is_shutdown());
-        match shut_down {
-            true => assert_eq!(clone.shutdown().len(), 1),
-            false => drop(runtime),
-        }
-        for scheduler in [scheduler, clone] {
-            assert!(scheduler.is_shutdown());
-            assert!(scheduler.shutdown().is_empty());
-            assert!(
-                scheduler
-                    .schedule(secs(1), async {})
-                    .unwrap_err()
-                    .is_shutdown()
-            );
-            assert!(scheduler.shutdown().is_empty());
-        }
-        assert!(tokio_test::block_on(task).unwrap_err().is_shutdown());
-    }
-}
-
-/// A thread outside of the runtime shuts the scheduler down, while the runtime is idle.
-#[test]
-fn it_may_be_called_outside_of_the_runtime() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let scheduler = runtime.block_on(async { Scheduler::new() });
-        let task = scheduler.schedule(secs(60), async { 7 }).unwrap();
-        let waits = runtime.spawn(task);
-        let left = thread::spawn(move || scheduler.shutdown()).join().unwrap();
-        assert!(runtime.block_on(waits).unwrap().unwrap_err().is_shutdown());
-        assert_eq!(left.len(), 1);
-        // The returned tasks themselves need no runtime.
-        left.into_iter().for_each(tokio_test::block_on);
-        // The driver of the default timer.
-        wait_until(|| runtime.metrics().num_alive_tasks() == 1);
-    });
 }
 
 /// A thread that has seen the shutdown can schedule nothing more, on any shard.

@@ -38,13 +38,3 @@ auto_traits! {
         "1 1 1 1 1" CancelHandle,
     }
 }
-
-/// A task can await the handle of any scheduled task.
-#[test]
-fn an_awaited_handle_is_send() {
-    async fn awaits(task: ScheduledTask<Cell<u8>>) -> Result<Cell<u8>, TaskError> {
-        task.await
-    }
-    fn is_send<F: Future + Send + 'static>(_: fn(ScheduledTask<Cell<u8>>) -> F) {}
-    is_send(awaits);
-}

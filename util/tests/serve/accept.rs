@@ -6,20 +6,18 @@ use super::*;
 /// the next client.
 #[test]
 fn a_server_goes_on_after_failed_accepts() {
-    let of_server = [
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::NOBUFS,
-        Errno::NOMEM,
-        Errno::INVAL,
+    let errors = [
+        (Errno::MFILE, ms(10)),
+        (Errno::NFILE, ms(10)),
+        (Errno::NOBUFS, ms(10)),
+        (Errno::NOMEM, ms(10)),
+        (Errno::INVAL, ms(10)),
+        (Errno::CONNABORTED, ms(0)),
+        (Errno::CONNRESET, ms(0)),
+        (Errno::CONNREFUSED, ms(0)),
     ];
-    let of_client = [Errno::CONNABORTED, Errno::CONNRESET, Errno::CONNREFUSED];
-    let pauses = of_server.map(|errno| (errno, ms(10)));
-    let errors = pauses
-        .into_iter()
-        .chain(of_client.map(|errno| (errno, ms(0))));
     each(async |protocol| {
-        for (errno, pause) in errors.clone() {
+        for (errno, pause) in errors {
             let start = Instant::now();
             let server = Server::new(Limits::new());
             for _ in 0..1_000 {
@@ -64,14 +62,13 @@ fn endless_errors_neither_spin_nor_keep_others_from_running() {
         let server = serve(listener, app()).connections(&connections);
         let mut server = pin!(server.into_future());
         tokio::task::yield_now().await;
-        let polled = std::future::poll_fn(|cx| Poll::Ready(server.as_mut().poll(cx))).await;
+        let polled = poll_once(&mut server).await;
         assert!(polled.is_ready(), "the connections have shut down");
 
         let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
         let mut server = pin!(serve(listener, app()).into_future());
         tokio::task::yield_now().await;
-        let polled = std::future::poll_fn(|cx| Poll::Ready(server.as_mut().poll(cx))).await;
-        assert!(polled.is_pending());
+        assert!(poll_once(&mut server).await.is_pending());
         assert!((1..=200).contains(&calls.load(Relaxed)), "{calls:?}");
     });
 }

@@ -1,7 +1,5 @@
 //! Tests each limit of a server.
 
-use super::server::Client;
-
 use super::*;
 
 /// A client that sends nothing, a client that sends its head byte by byte, and two clients that stop in the preface of
@@ -33,61 +31,32 @@ fn a_client_without_a_request_reaches_the_header_timeout() {
             let _ = reader.read_to_end(&mut Vec::new()).await;
             assert_eq!(start.elapsed(), secs(5), "{bytes:?}");
             assert_eq!(server.connections.counts().dropped(), 1);
-            assert_eq!(
-                server.errors(),
-                ["a connection failed: deadline has elapsed"]
-            );
+            let expected = ["a connection failed: deadline has elapsed"];
+            assert_eq!(server.errors(), expected);
             write.abort();
         });
     }
 }
 
-/// After its first request, a connection may stay open. A request may take long.
+/// The default is 30 s, and may be changed to no limit. After its first head, a request may take long, and a connection may
+/// stay open.
 #[test]
 fn the_header_timeout_ends_with_the_first_head() {
     each(async |protocol| {
-        let server = Server::new(Limits::new());
-        let mut busy = server.client(protocol).await;
-        let mut quiet = server.client(protocol).await;
-        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
-        assert_eq!(busy.get("/after/100000").await.unwrap(), 4);
-        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
-        assert!(server.errors().is_empty());
-    });
-}
-
-/// The default is 30 s.
-#[test]
-fn there_is_a_header_timeout_by_default() {
-    paused().block_on(async {
         let start = Instant::now();
         let server = Server::new(Limits::new());
-        assert_eq!(closed(&mut server.connect(), start).await, secs(30));
-        // No limit at all is possible.
-        let server = Server::with(&Connections::new(Limits::new()), |server| {
-            server.header_timeout(tokio_wheel::Duration::MAX)
+        let endless = Server::with(&Connections::new(Limits::new()), |server| {
+            server.header_timeout(Duration::MAX)
         });
-        let mut client = server.connect();
-        tokio::select! {
-            _ = closed(&mut client, start) => panic!("the connection has ended"),
-            () = sleep(secs(86_400)) => {}
-        }
-    });
-}
-
-/// The head of a later request that never ends reaches `idle`.
-#[test]
-fn a_slow_later_head_ends() {
-    paused().block_on(async {
-        let start = Instant::now();
-        let server = Server::new(Limits::new().idle(secs(60)));
-        let mut client = server.connect();
-        client
-            .write_all(b"GET /none HTTP/1.1\r\n\r\nGET /no")
-            .await
-            .unwrap();
-        assert_eq!(closed(&mut client, start).await, secs(60));
-        assert_eq!(server.connections.counts().ended(Reason::Idle), 1);
+        let (mut silent, mut late) = (server.connect(), endless.connect());
+        let (mut busy, mut quiet) = (server.client(protocol).await, server.client(protocol).await);
+        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
+        let (closed, length) = tokio::join!(closed(&mut silent, start), busy.get("/after/100000"));
+        assert_eq!((closed, length.unwrap()), (secs(30), 4));
+        assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
+        send(&mut late, "/none").await;
+        assert!(late.read(&mut [0; 100]).await.unwrap() > 0);
+        assert_eq!(server.errors().len(), 1);
     });
 }
 
@@ -101,10 +70,7 @@ fn limits_replace_the_connections() {
             server.limits(Limits::new().idle(secs(60)))
         });
         let mut client = server.connect();
-        client
-            .write_all(b"GET /none HTTP/1.1\r\n\r\n")
-            .await
-            .unwrap();
+        send(&mut client, "/none").await;
         assert_eq!(closed(&mut client, start).await, secs(60));
         assert_eq!(replaced.counts(), Default::default());
         // The handle has no part in the shutdown either.
@@ -142,23 +108,16 @@ fn a_handshake_has_a_limit() {
         assert_eq!(closed(&mut wrong, start).await, secs(0));
         sleep(secs(9)).await;
         // The header timeout begins after the handshake.
-        right
-            .write_all(b"?GET /after/0 HTTP/1.1\r\n")
-            .await
-            .unwrap();
+        let head = b"?GET /after/0 HTTP/1.1\r\n";
+        right.write_all(head).await.unwrap();
         assert_eq!(closed(&mut silent, start).await, secs(10));
         sleep(secs(28)).await;
         right.write_all(b"\r\n").await.unwrap();
         let mut answer = [0; 12];
         right.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
-        assert_eq!(
-            server.errors(),
-            [
-                "a handshake failed: wrong key",
-                "a handshake failed: timed out"
-            ]
-        );
+        let expected = ["wrong key", "timed out"].map(|end| format!("a handshake failed: {end}"));
+        assert_eq!(server.errors(), expected);
     });
 }
 
@@ -189,33 +148,5 @@ fn clients_wait_for_room() {
         // The server fills the room at once.
         assert_eq!(ends, [1, 3, 2, 3].map(secs));
         assert_eq!(server.shutdown().await.0, 0);
-    });
-}
-
-/// Two servers share their connections: the limit and the shutdown.
-#[test]
-fn servers_share_connections() {
-    each(async |protocol| {
-        let start = Instant::now();
-        let connections = Connections::new(Limits::new().max_connections(1));
-        let [one, other] = [(); 2].map(|()| Server::with(&connections, |server| server));
-        let mut first = one.client(protocol).await;
-        assert_eq!(first.get("/none").await.unwrap(), 0);
-        let io = other.connect();
-        let second = tokio::spawn(async move {
-            let mut client = Client::new(protocol, io).await;
-            client.get("/after/1000").await.unwrap()
-        });
-        sleep(secs(5)).await;
-        assert!(!second.is_finished());
-        drop(first);
-        assert_eq!(second.await.unwrap(), 4);
-        assert_eq!(start.elapsed(), secs(6));
-        // Both servers end, though no future asked them to.
-        drop((one.stop, other.stop));
-        connections.shutdown().await;
-        for server in [one.running, other.running] {
-            server.await.unwrap().unwrap();
-        }
     });
 }

@@ -12,15 +12,14 @@ mod shutdown;
 mod sockets;
 
 use std::{
-    convert::Infallible,
     future::{Future, IntoFuture, pending},
     io,
+    net::SocketAddr,
     pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    task::Poll,
 };
 
 use axum::{Router, routing::get};
@@ -40,21 +39,20 @@ use tokio_wheel_util::{
 };
 
 use crate::{
-    hyper::server::{self, Auto1Upgrades, Auto2Upgrades, Client, Failed, Frames, Protocol, answer},
+    hyper::server::{
+        AnyBody, Auto1Upgrades, Auto2Upgrades, Client, Protocol, answer, each_that, send,
+    },
     support::{
         current_thread, does_not_hang, ms, multi_thread,
         panics::{assert_panics, panic_of},
-        paused, secs,
+        paused, poll_once, secs,
     },
 };
 
 /// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
 #[track_caller]
 fn each(body: impl AsyncFn(Protocol)) {
-    for protocol in [Auto1Upgrades, Auto2Upgrades] {
-        println!("{protocol:?}");
-        paused().block_on(body(protocol));
-    }
+    each_that(|it| [Auto1Upgrades, Auto2Upgrades].contains(&it), body);
 }
 
 /// A listener for streams in memory. It returns what the test sends.
@@ -73,8 +71,7 @@ impl Listener for Memory {
 
 /// A clonable service, without a box.
 type App = tower::util::ServiceFn<fn(Request<Incoming>) -> Answer>;
-type Answer =
-    std::pin::Pin<Box<dyn Future<Output = Result<Response<Frames>, Failed>> + Send + 'static>>;
+type Answer = std::pin::Pin<Box<dyn Future<Output = io::Result<Response<AnyBody>>> + Send>>;
 
 fn app() -> App {
     tower::service_fn(|request| Box::pin(answer(request)))

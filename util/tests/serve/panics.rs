@@ -10,10 +10,8 @@ fn a_service_that_fails_is_reported() {
         assert!(client.get("/fail").await.is_err());
         if protocol.is_http1() {
             let errors = server.errors();
-            assert!(
-                errors[0].starts_with("a connection failed: error from user's Service"),
-                "{errors:?}"
-            );
+            let expected = "a connection failed: error from user's Service";
+            assert!(errors[0].starts_with(expected), "{errors:?}");
         }
         let mut next = server.client(protocol).await;
         assert_eq!(next.get("/none").await.unwrap(), 0);
@@ -25,10 +23,10 @@ fn a_service_that_fails_is_reported() {
 fn a_handshake_that_panics_ends_its_connection_alone() {
     paused().block_on(async {
         let start = Instant::now();
-        let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::<AtomicUsize>::default();
         let server = Server::with(&Connections::new(Limits::new()), |server| {
             server.handshake(secs(10), move |io, app| {
-                let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let number = count.fetch_add(1, Relaxed);
                 assert!(number != 0, "the test's own handshake panics");
                 async move {
                     assert!(number != 1, "the test's own handshake panics later");
@@ -40,10 +38,8 @@ fn a_handshake_that_panics_ends_its_connection_alone() {
             assert_eq!(closed(&mut server.connect(), start).await, secs(0));
         }
         let mut client = server.connect();
-        client
-            .write_all(b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n")
-            .await
-            .unwrap();
+        let request = b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n";
+        client.write_all(request).await.unwrap();
         closed(&mut client, start).await;
         assert_eq!(server.connections.counts().dropped(), 2);
         assert_eq!(server.shutdown().await, (0, secs(0)));

@@ -40,11 +40,11 @@ use tokio_wheel_util::stream::{
 };
 
 use crate::support::{
-    Wakes, beside_a_greedy_sibling,
+    Wakes, beside_a_greedy_sibling, does_not_hang,
     hostile::quiet_panic,
-    ms,
+    ms, multi_thread,
     panics::{Panicked, assert_panics, panic_of},
-    paused, secs, settle,
+    paused, poll_once, secs, settle, wait_until,
 };
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {

@@ -1,7 +1,7 @@
-//! Tests of the features that only this crate's adapters have: explicit timers, any duration, any
-//! executor.
+//! Tests of the features that only this crate's adapters have: explicit timers, any duration, any executor.
 
 use super::*;
+use crate::until_another_task_runs;
 
 fn never() -> impl Stream<Item = u8> + Unpin {
     FromFn(|_: &mut Context<'_>| Poll::Pending)
@@ -18,6 +18,11 @@ fn now_and_then() -> impl Stream<Item = u8> + Unpin {
         Some(turn) if turn % 2 == 0 => Poll::Ready(Some(7)),
         _ => Poll::Pending,
     })
+}
+
+/// One item, and no end.
+fn once() -> impl Stream<Item = u8> + Unpin {
+    once_and(|_| Poll::Pending)
 }
 
 /// One item, and then what `rest` returns.
@@ -105,32 +110,6 @@ async fn elapsed() -> Elapsed {
         .unwrap_err()
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_chunk_may_be_larger_than_its_first_allocation() {
-    let chunk = next(&mut always().chunks_timeout(5_000, ms(10))).await;
-    assert_eq!(chunk.unwrap().len(), 5_000);
-}
-
-#[test]
-fn adapters_can_be_made_outside_of_a_runtime() {
-    let timeout = never().timeout(ms(10));
-    let repeating = never().timeout_repeating(interval(ms(10)));
-    let mut throttle = always().throttle(ms(10));
-    let chunks = always().chunks_timeout(3, ms(10));
-    let latest = once_and(|_| Poll::Pending).debounce(ms(10));
-    let ticks = IntervalStream::new(interval(ms(10)));
-    let jittered = JitteredInterval::new(|| ms(10));
-    crate::support::paused().block_on(async {
-        assert!(next(&mut { timeout }).await.unwrap().is_err());
-        assert!(next(&mut { repeating }).await.unwrap().is_err());
-        assert_eq!(next(&mut throttle).await, Some(7));
-        assert_eq!(next(&mut { chunks }).await, Some(vec![7; 3]));
-        assert_eq!(next(&mut { latest }).await, Some(7));
-        assert!(next(&mut { ticks }).await.is_some());
-        assert!(next(&mut { jittered }).await.is_some());
-    });
-}
-
 /// The test polls by hand, outside a runtime.
 #[test]
 fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
@@ -146,12 +125,12 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
                 break (stream, metrics.fired());
             }
         };
-        crate::support::wait_until(|| wakes.count() > 0);
+        wait_until(|| wakes.count() > 0);
         assert!(Pin::new(&mut stream).poll_next(&mut cx).is_ready());
         assert_eq!(timer.metrics().fired(), fired + 1);
     }
-    crate::support::does_not_hang(|| {
-        let runtime = crate::support::multi_thread(1);
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
         let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
         let ambient = runtime.block_on(async { Timer::current() });
 
@@ -159,12 +138,9 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
         fires(&timer, || Timeout::with_timer(never(), ms(5), &timer));
         fires(&timer, || never().timeout_repeating(timer.interval(ms(5))));
         fires(&timer, || Throttle::with_timer(always(), ms(5), &timer));
-        fires(&timer, || {
-            ChunksTimeout::with_timer(now_and_then(), 9, ms(5), &timer)
-        });
-        fires(&timer, || {
-            Debounce::with_timer(once_and(|_| Poll::Pending), ms(5), &timer)
-        });
+        let chunks = || ChunksTimeout::with_timer(now_and_then(), 9, ms(5), &timer);
+        fires(&timer, chunks);
+        fires(&timer, || Debounce::with_timer(once(), ms(5), &timer));
         fires(&timer, || JitteredInterval::with_timer(|| ms(5), &timer));
         assert_eq!(timer.metrics().pending(), 0);
         assert_eq!(ambient.metrics().registered(), 0);
@@ -176,13 +152,8 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
 async fn ready_timers_let_others_run() {
     async fn lets_others_run<S: Stream + Unpin>(mut stream: S) {
         advance(secs(1_000)).await;
-        let others = tokio::spawn(async {});
-        let mut turns = 0;
-        while !others.is_finished() {
-            assert!(next(&mut stream).await.is_some());
-            turns += 1;
-            assert!(turns < 10_000, "the other task does not run");
-        }
+        let take = async || assert!(next(&mut stream).await.is_some());
+        let turns = until_another_task_runs(take).await;
         assert!(turns > 1, "the stream yields although it has budget");
     }
     lets_others_run(IntervalStream::new(interval(ms(1)))).await;
@@ -196,23 +167,20 @@ async fn ready_timers_let_others_run() {
 /// A poll after the end of a pause uses budget. A slow reader polls only then.
 #[tokio::test(start_paused = true)]
 async fn pauses_that_are_over_let_others_run() {
-    let others = tokio::spawn(async {});
     let mut throttled = always().throttle(Duration::from_nanos(1));
     let mut turns = 0;
     poll_fn(|cx| {
         while let Poll::Ready(item) = Pin::new(&mut throttled).poll_next(cx) {
             assert_eq!(item, Some(7));
             turns += 1;
-            assert!(turns < 10_000, "the other task does not run");
+            assert!(turns < 10_000, "the poll never yields");
             // A nanosecond passes.
             while pin!(advance(Duration::from_nanos(1))).poll(cx).is_ready() {}
         }
-        match others.is_finished() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
+        Poll::Ready(())
     })
     .await;
+    assert!(turns > 1, "the stream yields although it has budget");
 }
 
 /// Further polls use no budget, so they do not make the reader yield.
@@ -242,7 +210,7 @@ fn chunks_of_size_zero_panic_in_the_callers_frame() {
     let bodies: [fn(); 2] = [
         || drop(never().chunks_timeout(0, ms(1))),
         || {
-            let timer = crate::support::paused().block_on(async { Timer::current() });
+            let timer = paused().block_on(async { Timer::current() });
             drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
         },
     ];
@@ -254,31 +222,23 @@ fn chunks_of_size_zero_panic_in_the_callers_frame() {
 #[test]
 fn a_poll_outside_of_a_runtime_names_the_remedy() {
     fn poll<S: Stream + Unpin>(mut stream: S) {
-        let (_, waker) = Wakes::new();
-        while Pin::new(&mut stream)
-            .poll_next(&mut Context::from_waker(&waker))
-            .is_ready()
-        {}
+        let mut cx = Context::from_waker(Waker::noop());
+        while Pin::new(&mut stream).poll_next(&mut cx).is_ready() {}
     }
     let bodies: [fn(); 7] = [
-        || poll(once_and(|_| Poll::Pending).debounce(secs(9))),
+        || poll(once().debounce(secs(9))),
         || poll(JitteredInterval::new(|| secs(9))),
         || poll(never().timeout(ms(1))),
         || poll(never().timeout_repeating(interval(secs(9)))),
         || poll(always().throttle(secs(9))),
-        || poll(once_and(|_| Poll::Pending).chunks_timeout(3, secs(9))),
+        || poll(once().chunks_timeout(3, secs(9))),
         || poll(IntervalStream::new(interval(secs(9)))),
     ];
     for body in bodies {
         let Panicked { file, message } = panic_of(body);
-        assert!(
-            message.contains("polled outside of a tokio runtime"),
-            "{message}"
-        );
-        assert!(
-            !file.contains("core/src"),
-            "the panic names {file}, not the caller"
-        );
+        let expected = "polled outside of a tokio runtime";
+        assert!(message.contains(expected), "{message}");
+        assert!(!file.contains("core/src"), "{file} is not the caller's");
     }
 }
 
@@ -303,21 +263,14 @@ async fn chunks_of_a_stream_that_never_rests_end_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_beside_a_greedy_sibling_end() {
-    assert!(
-        beside_a_greedy_sibling(next(&mut never().timeout(ms(10))))
-            .await
-            .unwrap()
-            .is_err()
-    );
+    let mut timeout = never().timeout(ms(10));
+    let late = beside_a_greedy_sibling(next(&mut timeout)).await;
+    assert!(late.unwrap().is_err());
     let later = interval_at(Instant::now() + ms(10), ms(10));
     let mut repeating = never().timeout_repeating(later);
     for _ in 0..3 {
-        assert!(
-            beside_a_greedy_sibling(next(&mut repeating))
-                .await
-                .unwrap()
-                .is_err()
-        );
+        let late = beside_a_greedy_sibling(next(&mut repeating)).await;
+        assert!(late.unwrap().is_err());
     }
     let (sender, receiver) = unbounded_channel();
     sender.send(7).unwrap();
@@ -326,11 +279,9 @@ async fn limits_beside_a_greedy_sibling_end() {
     tokio::task::yield_now().await;
     let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut chunks).poll_next(cx)));
     assert!(polled.await.is_pending());
-    assert_eq!(
-        beside_a_greedy_sibling(next(&mut chunks)).await,
-        Some(vec![7])
-    );
-    let mut latest = once_and(|_| Poll::Pending).debounce(ms(10));
+    let chunk = beside_a_greedy_sibling(next(&mut chunks)).await;
+    assert_eq!(chunk, Some(vec![7]));
+    let mut latest = once().debounce(ms(10));
     assert_eq!(beside_a_greedy_sibling(next(&mut latest)).await, Some(7));
 }
 
@@ -342,11 +293,9 @@ async fn a_jittered_interval_has_the_periods_of_its_closure() {
     let mut ticks = JitteredInterval::new(|| periods.next().unwrap());
     assert_eq!(ticks.tick().await, start + ms(10));
     advance(ms(5)).await;
-    assert!(
-        crate::support::poll_once(&mut Box::pin(ticks.tick()))
-            .await
-            .is_pending()
-    );
+    let mut dropped = Box::pin(ticks.tick());
+    assert!(poll_once(&mut dropped).await.is_pending());
+    drop(dropped);
     advance(ms(100)).await;
     assert_eq!(ticks.tick().await, start + ms(40));
     assert_eq!(ticks.tick().await, start + ms(115 + 20));

@@ -206,10 +206,11 @@ side_by_side! {
             (usize::MAX, Some(usize::MAX)),
             (usize::MAX, None),
         ] {
-            log.note(Sized(lower, upper).timeout(ms(1)).size_hint());
-            log.note(Sized(lower, upper).timeout_repeating(time::interval(ms(1))).size_hint());
-            log.note(Sized(lower, upper).throttle(ms(1)).size_hint());
-            log.note(Sized(lower, upper).chunks_timeout(3, ms(1)).size_hint());
+            let sized = || Sized(lower, upper);
+            log.note(sized().timeout(ms(1)).size_hint());
+            log.note(sized().timeout_repeating(time::interval(ms(1))).size_hint());
+            log.note(sized().throttle(ms(1)).size_hint());
+            log.note(sized().chunks_timeout(3, ms(1)).size_hint());
         }
     }
 

@@ -2,41 +2,24 @@
 
 use std::future::pending;
 
-pub mod one_name {
+pub mod one_name_or_item {
     use tokio::time;
-    pub fn made() -> time::Sleep { time::sleep(time::Duration::ZERO) }
-}
-pub mod one_name_renamed {
     use tokio::time as clock;
-    pub fn made() -> clock::Sleep { clock::sleep(clock::Duration::ZERO) }
-}
-pub mod one_item {
     use tokio::time::sleep;
     use ::tokio::time::Sleep;
-    pub fn made() -> Sleep { sleep(super::ZERO) }
-}
-pub mod one_item_renamed {
     use tokio::time::sleep as nap;
     use tokio::time::Sleep as Nap;
-    pub fn made() -> Nap { nap(super::ZERO) }
+    pub fn made() -> time::Sleep { time::sleep(time::Duration::ZERO) }
 }
 pub mod itself_and_items {
     use tokio::time::{self, Duration, Instant};
     pub fn made(at: Instant) -> time::Sleep { time::sleep_until(at + Duration::ZERO) }
 }
-pub mod itself_alone {
+pub mod itself_and_errors {
     use tokio::time::{self};
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
-}
-pub mod itself_renamed {
     use tokio::time::{self as clock, sleep_until as until, Instant as Moment,};
-    pub fn made(at: Moment) -> clock::Sleep { until(at) }
-}
-pub mod errors {
     use tokio::time::error::Elapsed;
     pub fn text(error: Elapsed) -> String { error.to_string() }
-}
-pub mod errors_that_stay {
     use tokio::time::error::{Elapsed as Late, Error};
     use tokio::time::error::Error as TimeError;
     pub type Errors = (Late, Error, TimeError, tokio::time::error::Error);
@@ -67,21 +50,17 @@ pub mod nested_over_lines {
 pub mod nested_first {
     use tokio::{time, sync::{mpsc, oneshot}};
     pub type Kept = (mpsc::Sender<()>, oneshot::Sender<()>);
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod nested_renamed {
     use tokio::{time as clock, io::{self, AsyncReadExt}};
     pub async fn kept(mut input: io::Empty) { input.read_u8().await.unwrap(); }
-    pub fn made() -> clock::Sleep { clock::sleep(super::ZERO) }
 }
 pub mod nested_with_the_crate {
     use tokio::{self, time};
     pub fn kept() -> tokio::sync::Notify { tokio::sync::Notify::new() }
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod nested_alone {
     use tokio::{time};
-    pub fn made() -> time::Sleep { time::sleep(super::ZERO) }
 }
 pub mod visible {
     pub use tokio::time;
