@@ -44,9 +44,10 @@ use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep, sleep_until, timeout};
 
 use crate::support::{
-    Wakes, block_on, current_thread, does_not_hang,
+    Wakes, block_on, current_thread, does_not_hang, elsewhere,
     hostile::{Hook, PanicsOnDrop, quiet_panic, use_shard},
-    ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until, without_time,
+    ms, multi_thread, paused, pending as pending_sleep, poll, poll_once, registered, secs, settle,
+    wait_until, without_time,
 };
 
 const YEAR: Duration = secs(365 * 86_400);

@@ -50,9 +50,7 @@ fn what_a_task_without_budget_registers_fires() {
         while let Poll::Ready(budget) = coop::poll_proceed(cx) {
             budget.made_progress();
         }
-        let mut sleep = timer.sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &waker));
-        Poll::Ready(sleep)
+        Poll::Ready(registered(timer.sleep(ms(5)), &waker))
     }));
     runtime.block_on(async {
         tokio::time::sleep(ms(100)).await;

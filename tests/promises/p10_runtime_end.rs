@@ -4,13 +4,16 @@
 //! message. A new runtime gets a new timer.
 
 use super::*;
-use crate::support::panics::panic_of;
+use crate::support::panics::{message_of, panic_of};
 
 fn pending_on(runtime: &Runtime, waker: &Waker) -> Sleep {
-    let mut sleep = sleep(secs(60));
     let _entered = runtime.enter();
-    assert_pending!(poll(&mut sleep, waker));
-    sleep
+    registered(sleep(secs(60)), waker)
+}
+
+fn timer_of(runtime: &Runtime) -> Timer {
+    let _entered = runtime.enter();
+    Timer::current()
 }
 
 #[test]
@@ -18,10 +21,7 @@ fn who_waits_is_woken_and_told() {
     for runtime in [current_thread(), multi_thread(2), paused()] {
         let (wakes, waker) = Wakes::new();
         let mut orphan = pending_on(&runtime, &waker);
-        let timer = {
-            let _entered = runtime.enter();
-            Timer::current()
-        };
+        let timer = timer_of(&runtime);
         drop(runtime);
         assert_eq!(wakes.count(), 1);
         assert!(timer.is_shutdown());
@@ -51,26 +51,26 @@ fn nothing_leaks() {
 
 #[test]
 fn an_orphan_past_its_deadline_is_ready() {
-    let (_, waker) = Wakes::new();
-    let runtime = current_thread();
-    let mut orphan = {
-        let _entered = runtime.enter();
-        let mut orphan = sleep(ms(100));
-        assert_pending!(poll(&mut orphan, &waker));
-        orphan
-    };
-    drop(runtime);
-    wait_until(|| Instant::now() >= orphan.deadline());
-    assert!(orphan.is_elapsed());
-    assert_ready!(poll(&mut orphan, &waker));
+    for is_reset in [false, true] {
+        let runtime = current_thread();
+        let entered = runtime.enter();
+        let mut orphan = pending_sleep(sleep(ms(100)));
+        if is_reset {
+            Pin::new(&mut orphan).reset(Instant::now());
+        }
+        drop(entered);
+        drop(runtime);
+        wait_until(|| Instant::now() >= orphan.deadline());
+        assert!(orphan.is_elapsed());
+        assert_ready!(poll(&mut orphan, Waker::noop()));
+    }
 }
 
 #[test]
 fn an_orphan_that_is_reset_is_at_home_in_the_next_runtime() {
     does_not_hang(|| {
-        let (_, waker) = Wakes::new();
         let runtime = current_thread();
-        let mut orphan = pending_on(&runtime, &waker);
+        let mut orphan = pending_on(&runtime, Waker::noop());
         drop(runtime);
         let deadline = Instant::now() + ms(5);
         Pin::new(&mut orphan).reset(deadline);
@@ -106,22 +106,19 @@ fn an_entered_handle_decides_which_runtime_drives() {
         let (outer, inner) = (current_thread(), multi_thread(1));
         outer.block_on(async {
             sleep(ms(100)).await;
-            let mut inside = {
+            let inside = {
                 let _entered = inner.enter();
-                let mut inside = sleep(ms(100));
-                let (_, waker) = Wakes::new();
-                assert_pending!(poll(&mut inside, &waker));
+                let inside = pending_sleep(sleep(ms(100)));
                 assert_eq!(Timer::current().metrics().registered(), 1);
                 inside
             };
             assert_eq!(Timer::current().metrics().registered(), 1);
             // The sleep fires in the other runtime, and wakes the task of this runtime.
-            (&mut inside).await;
+            inside.await;
             sleep(ms(100)).await;
             assert_eq!(Timer::current().metrics().fired(), 2);
         });
-        let _entered = inner.enter();
-        assert_eq!(Timer::current().metrics().fired(), 1);
+        assert_eq!(timer_of(&inner).metrics().fired(), 1);
     });
 }
 
@@ -131,15 +128,9 @@ fn an_entered_handle_decides_which_runtime_drives() {
 fn an_entered_handle_leaves_no_trace_on_a_worker() {
     does_not_hang(|| {
         let (home, other) = (multi_thread(1), multi_thread(1));
-        let (_, waker) = Wakes::new();
-        let mut visiting = sleep(secs(60));
         home.block_on(home.spawn(async move {
-            {
-                let _entered = other.enter();
-                assert_pending!(poll(&mut visiting, &waker));
-            }
-            let mut at_home = sleep(ms(100));
-            assert_pending!(poll(&mut at_home, &waker));
+            let _visiting = pending_on(&other, Waker::noop());
+            let at_home = registered(sleep(ms(100)), Waker::noop());
             other.shutdown_background();
             at_home.await;
             sleep(ms(100)).await;
@@ -156,35 +147,10 @@ fn an_entered_handle_leaves_no_trace_on_a_thread() {
     does_not_hang(|| {
         let other = multi_thread(1);
         paused().block_on(async {
-            let mut visiting = sleep(secs(60));
-            let (_, waker) = Wakes::new();
-            {
-                let _entered = other.enter();
-                assert_pending!(poll(&mut visiting, &waker));
-            }
+            let _visiting = pending_on(&other, Waker::noop());
             let start = Instant::now();
             sleep(secs(3_600)).await;
             assert_eq!(start.elapsed(), secs(3_600));
-        });
-    });
-}
-
-#[test]
-fn a_worker_may_run_another_runtime() {
-    does_not_hang(|| {
-        multi_thread(2).block_on(async {
-            tokio::spawn(async {
-                sleep(ms(1)).await;
-                tokio::task::block_in_place(|| {
-                    let inner = current_thread();
-                    let deadline = Instant::now() + ms(5);
-                    inner.block_on(sleep_until(deadline));
-                    assert!(Instant::now() >= deadline);
-                });
-                sleep(ms(1)).await;
-            })
-            .await
-            .unwrap();
         });
     });
 }
@@ -203,9 +169,7 @@ fn a_worker_that_enters_another_runtime_registers_with_its_own() {
             let before = own.metrics().registered();
             {
                 let _entered = other.enter();
-                let (_, waker) = Wakes::new();
-                let mut visiting = sleep(secs(60));
-                assert_pending!(poll(&mut visiting, &waker));
+                let _visiting = pending_sleep(sleep(secs(60)));
                 assert_eq!(own.metrics().registered(), before + 1);
                 let of_other = Timer::current();
                 assert_eq!(of_other.metrics().registered(), 0);
@@ -322,20 +286,16 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
     does_not_hang(|| {
         let (one, two) = (multi_thread(1), current_thread());
         let (wakes, waker) = Wakes::new();
-        let mut moved = sleep(ms(200));
-        {
-            let _entered = one.enter();
-            assert_pending!(poll(&mut moved, &waker));
-        }
+        let entered = one.enter();
+        let mut moved = registered(sleep(ms(200)), &waker);
+        drop(entered);
         let deadline = moved.deadline();
         // The sleep is polled on another executor.
-        let mut moved = thread::spawn(move || {
-            let (_, waker) = Wakes::new();
-            let _ = poll(&mut moved, &waker);
+        let polled = thread::spawn(move || {
+            let _ = poll(&mut moved, &Wakes::new().1);
             moved
-        })
-        .join()
-        .unwrap();
+        });
+        let mut moved = polled.join().unwrap();
         // The sleep is then polled in another runtime, and wakes a task of that runtime.
         two.block_on(&mut moved);
         assert!(Instant::now() >= deadline);
@@ -343,6 +303,22 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
         Pin::new(&mut moved).reset(Instant::now() + ms(5));
         two.block_on(moved);
     });
+}
+
+/// Blocks a worker in place on a future, and returns the message of the panic that ends its wait. `after` is called after
+/// each poll.
+fn wait_in_place(future: impl Future, after: impl Fn(bool)) -> String {
+    tokio::task::block_in_place(|| {
+        let panicked = panic_of(|| {
+            let mut future = pin!(future);
+            Handle::current().block_on(poll_fn(|cx| {
+                let polled = future.as_mut().poll(cx);
+                after(polled.is_pending());
+                polled.map(drop)
+            }));
+        });
+        panicked.message
+    })
 }
 
 /// A worker waits within `block_in_place` and `Handle::block_on` for a pending future. Another
@@ -357,17 +333,8 @@ fn the_drop_returns_while_a_worker_waits_in_place<F: Future>(
         let (waits, is_waiting) = mpsc::channel();
         let (tells, told) = mpsc::channel();
         runtime.spawn(async move {
-            tokio::task::block_in_place(|| {
-                let panicked = panic_of(|| {
-                    let mut future = pin!(make());
-                    Handle::current().block_on(poll_fn(|cx| {
-                        let polled = future.as_mut().poll(cx);
-                        waits.send(polled.is_pending()).unwrap();
-                        polled.map(drop)
-                    }));
-                });
-                tells.send(panicked.message).unwrap();
-            });
+            let message = wait_in_place(make(), |is_pending| waits.send(is_pending).unwrap());
+            tells.send(message).unwrap();
         });
         assert!(is_waiting.recv().unwrap());
         drop(runtime);
@@ -397,7 +364,7 @@ fn a_runtime_may_end_while_its_thread_unwinds() {
                 // The runtime has not dropped the driver yet.
                 Ok(Poll::Pending) => "shut down later".to_owned(),
                 Ok(Poll::Ready(())) => "ready early".to_owned(),
-                Err(panic) => *panic.downcast().unwrap(),
+                Err(panic) => message_of(panic),
             };
             self.0.send(told).unwrap();
         }
@@ -426,108 +393,78 @@ fn a_runtime_may_end_while_its_thread_unwinds() {
 fn a_waker_that_panics_at_the_end_harms_no_other_future() {
     does_not_hang(|| {
         let hooks = [Hook::on_wake(quiet_panic), Hook::on_drop(quiet_panic)];
+        let wakers = hooks.each_ref().map(|hook| hook.waker());
         let runtime = multi_thread(3);
         let (waits, is_waiting) = mpsc::channel();
         let (tells, told) = mpsc::channel();
         let (polls, is_polled) = mpsc::channel();
-        let wakers = hooks.map(|hook| hook.waker());
         let starts = waits.clone();
         runtime.spawn(async move {
             let timer = Timer::current();
             starts.send(()).unwrap();
             // The runtime waits for this worker before it wakes the last sleeps.
             wait_until(|| timer.is_shutdown());
-            let hostile = wakers.map(|waker| {
-                let mut hostile = sleep(secs(3_600));
-                assert_pending!(poll(&mut hostile, &waker));
-                hostile
-            });
+            let _hostile = wakers.map(|waker| registered(sleep(secs(3_600)), &waker));
             polls.send(()).unwrap();
             pending::<()>().await;
-            drop(hostile);
         });
         runtime.spawn(async move {
-            tokio::task::block_in_place(|| {
-                let mut waiting = pin!(sleep(secs(3_600)));
-                let mut polled = 0;
-                let panicked = panic_of(|| {
-                    Handle::current().block_on(poll_fn(|cx| {
-                        polled += 1;
-                        if polled == 2 {
-                            // tokio wakes the sleeps in the order in which they were registered.
-                            is_polled.recv().unwrap();
-                        }
-                        let polled = waiting.as_mut().poll(cx);
-                        let _ = waits.send(());
-                        polled
-                    }));
-                });
-                tells.send(panicked.message).unwrap();
+            let polled = AtomicUsize::new(0);
+            let mut waiting = sleep(secs(3_600));
+            let waiting = poll_fn(|cx| {
+                if polled.fetch_add(1, Ordering::Relaxed) == 1 {
+                    // tokio wakes the sleeps in the order in which they were registered.
+                    is_polled.recv().unwrap();
+                }
+                Pin::new(&mut waiting).poll(cx)
             });
+            let message = wait_in_place(waiting, |_| {
+                let _ = waits.send(());
+            });
+            tells.send(message).unwrap();
         });
         is_waiting.recv().unwrap();
         is_waiting.recv().unwrap();
         drop(runtime);
         let told = told.recv().unwrap();
         assert!(told.contains("shut down"), "{told}");
+        assert!(hooks.iter().all(|hook| hook.has_run()));
     });
 }
 
-/// Returns a runtime of one worker that has run sleeps. So the worker remembers the runtime's
-/// timer.
-fn at_home() -> Runtime {
-    let home = multi_thread(1);
-    let sleeps = home.spawn(async {
-        for _ in 0..10 {
-            sleep(ms(1)).await;
-        }
-    });
-    home.block_on(sleeps).unwrap();
-    home
-}
-
-/// The runtimes that a worker may run within `block_in_place`.
-const OTHERS: [fn() -> Runtime; 2] = [current_thread, || multi_thread(1)];
-
-/// A worker runs another runtime in `block_in_place`, and its own runtime shuts down. A pending
-/// sleep of the other runtime does not panic, and fires.
+/// A worker that remembers its runtime's timer runs another runtime in `block_in_place`, and its own runtime shuts down.
+/// A pending sleep of the other runtime does not panic, and fires.
 #[test]
 fn a_sleep_of_another_runtime_outlives_the_workers_own() {
-    for other in OTHERS {
+    let others: [fn() -> Runtime; 2] = [current_thread, || multi_thread(1)];
+    for other in others {
         does_not_hang(move || {
-            let home = at_home();
+            let home = multi_thread(1);
             let (waits, is_waiting) = mpsc::channel();
             let (is_over, over) = mpsc::channel::<()>();
-            let (tells, told) = mpsc::channel();
-            home.spawn(async move {
-                tokio::task::block_in_place(|| {
-                    let run = || {
-                        other().block_on(async {
-                            let mut pending = sleep(ms(200));
-                            assert!(poll_once(&mut pending).await.is_pending());
-                            waits.send(()).unwrap();
-                            over.recv().unwrap();
-                            let deadline = pending.deadline();
-                            pending.await;
-                            assert!(Instant::now() >= deadline);
-                        });
-                    };
-                    let end = catch_unwind(AssertUnwindSafe(run));
-                    tells.send(end.is_ok()).unwrap();
-                });
+            let outlives = home.spawn(async move {
+                for _ in 0..10 {
+                    sleep(ms(1)).await;
+                }
+                let other_runs = || {
+                    other().block_on(async {
+                        let mut pending = sleep(ms(200));
+                        assert!(poll_once(&mut pending).await.is_pending());
+                        waits.send(()).unwrap();
+                        over.recv().unwrap();
+                        let deadline = pending.deadline();
+                        pending.await;
+                        assert!(Instant::now() >= deadline);
+                    });
+                };
+                tokio::task::block_in_place(other_runs);
             });
             is_waiting.recv().unwrap();
-            let timer = {
-                let _entered = home.enter();
-                Timer::current()
-            };
+            let timer = timer_of(&home);
             home.shutdown_background();
             wait_until(|| timer.is_shutdown());
             is_over.send(()).unwrap();
-            assert!(
-                told.recv().unwrap(),
-                "the sleep of the other runtime panicked"
-            );
+            tokio_test::block_on(outlives).expect("the sleep of the other runtime panicked");
         });
     }
 }
