@@ -35,7 +35,8 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
 #[test]
 fn a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries() {
     let (_, waker) = Wakes::new();
-    let mut stale = paused().block_on(async { registered(sleep(secs(1_000)), &waker) });
+    let mut stale = sleep(secs(1_000));
+    paused().block_on(async { assert_pending!(poll(&mut stale, &waker)) });
     paused().block_on(async {
         let mut fresh = registered(sleep(secs(500)), &waker);
         let hostile = Hook::on_clone(quiet_panic).waker();
