@@ -7,7 +7,7 @@ use std::{pin::Pin, task::Waker};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Histogram, Instant, Sleep, Timer, sleep};
 
-use crate::support::{elsewhere, leap, ms, pending, secs, settle};
+use crate::support::{elsewhere, leap, ms, panics::panic_of, pending, secs, settle};
 
 /// The buckets that are not empty.
 fn buckets(lateness: &Histogram) -> Vec<(Duration, u64)> {
@@ -90,12 +90,8 @@ async fn a_quantile_is_the_bound_of_its_bucket() {
     for (share, expected) in low.into_iter().chain(high) {
         assert_eq!(quantile(share), ms(expected), "{share}");
     }
-}
-
-#[tokio::test]
-#[should_panic(expected = "quantile must be between 0 and 1, got 99")]
-async fn a_quantile_in_percent_panics() {
-    let _ = Timer::current().metrics().lateness().quantile(99.0);
+    let in_percent = panic_of(|| quantile(99.0)).message;
+    assert_eq!(in_percent, "quantile must be between 0 and 1, got 99");
 }
 
 /// The bounds of the longest tick are thousands of years.

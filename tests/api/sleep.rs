@@ -19,8 +19,7 @@ use crate::support::{current_thread, does_not_hang, ms, paused, pending, secs, s
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_late() {
     let start = Instant::now();
-    let mut earlier = task::spawn(sleep(ms(10)));
-    assert_pending!(earlier.poll());
+    let _earlier = pending(sleep(ms(10)));
     settle().await;
     // The clock moves. The runtime looks at its timers only after this task has waited.
     assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
@@ -62,9 +61,7 @@ fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
 /// A log line that shows a connection must not lock and show the whole wheel.
 #[tokio::test(start_paused = true)]
 async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
-    let mut sleep = task::spawn(tokio_wheel::sleep(secs(60)));
-    assert_pending!(sleep.poll());
-    let shown = format!("{:?}", &*sleep);
+    let shown = format!("{:?}", pending(sleep(secs(60))));
     assert!(shown.starts_with("Sleep { deadline: "), "{shown}");
     assert!(shown.len() < 200, "{shown}");
 }

@@ -43,31 +43,18 @@ async fn the_methods_do_as_the_functions() {
 
 #[tokio::test]
 async fn errors_name_the_given_and_the_allowed_values() {
-    let tick = |tick| Timer::builder().tick(tick).build().unwrap_err();
     let over = secs(3_600) + Duration::from_nanos(1);
     for wrong in [Duration::ZERO, over, secs(7_200), Duration::MAX] {
-        let error = tick(wrong);
+        let error = Timer::builder().tick(wrong).build().unwrap_err();
         let message = format!("tick must be between 1ns and 3600s, got {wrong:?}");
         assert_eq!(error.to_string(), message);
-        let BuildError::Tick {
-            given, min, max, ..
-        } = error
-        else {
-            panic!("{error:?}");
-        };
-        let range = (Duration::from_nanos(1), secs(3_600));
-        assert_eq!((given, (min, max)), (wrong, range));
+        assert!(matches!(error, BuildError::Tick { given, .. } if given == wrong));
     }
-
-    let shards = |shards| Timer::builder().shards(shards).build().unwrap_err();
     for wrong in [0, 1_025, usize::MAX] {
-        let error = shards(wrong);
+        let error = Timer::builder().shards(wrong).build().unwrap_err();
         let message = format!("shards must be between 1 and 1024, got {wrong}");
         assert_eq!(error.to_string(), message);
-        let BuildError::Shards { given, max, .. } = error else {
-            panic!("{error:?}");
-        };
-        assert_eq!((given, max), (wrong, 1_024));
+        assert!(matches!(error, BuildError::Shards { given, max: 1_024, .. } if given == wrong));
     }
     // `install` checks the same things.
     let installed = Timer::builder().shards(0).install().unwrap_err();

@@ -29,7 +29,7 @@ use tokio_wheel::Instant;
 use super::time;
 use crate::differential::{
     Log, on_paused_clock,
-    program::{Loser, Moment, PLACES, Place, ResetTo, Span, Step, Work},
+    program::{Loser, Moment, PLACES, Place, ResetTo, Step, Work},
 };
 
 /// A boxed future. A task that starts tasks of its own kind needs one.
@@ -98,6 +98,7 @@ impl Task {
         Box::pin(async move {
             for (number, step) in steps.into_iter().enumerate() {
                 let outcome = self.step(step.clone()).await;
+                let outcome = outcome.as_deref().unwrap_or("none");
                 self.note(format!("{number}: {step:?}: {outcome}"));
             }
             self.join_all().await;
@@ -116,28 +117,28 @@ impl Task {
         moment.instant(self.world.start)
     }
 
-    async fn step(&mut self, step: Step) -> String {
+    /// Returns the outcome, or `None` if the step was not possible.
+    async fn step(&mut self, step: Step) -> Option<String> {
         match step {
-            Step::Sleep(span) => time::sleep(span.duration()).await,
+            Step::Sleep(span) => time::sleep(span).await,
             Step::SleepUntil(at) => time::sleep_until(self.at(at)).await,
             Step::Yield => yield_now().await,
-            Step::Put(place, span) => self.put(place, time::sleep(span.duration())),
+            Step::Put(place, span) => self.put(place, time::sleep(span)),
             Step::PutUntil(place, at) => self.put(place, time::sleep_until(self.at(at))),
             Step::Poll(place) => return self.poll(place).await,
             Step::Reset(place, at) => return self.reset(place, at).await,
             Step::Await(place) => return self.wait(place).await,
             Step::Drop(place) => self.sleeps[place] = None,
-            Step::Select(one, other, loser) => return self.select(one, other, loser).await,
+            Step::Select(one, loser) => return self.select(one, loser).await,
             Step::Timeout(span, work) => {
-                let outcome = time::timeout(span.duration(), do_work(work)).await.ok();
-                return format!("{outcome:?}");
+                let outcome = time::timeout(span, do_work(work)).await.ok();
+                return Some(format!("{outcome:?}"));
             }
             Step::TimeoutAt(at, work) => {
                 let outcome = time::timeout_at(self.at(at), do_work(work)).await.ok();
-                return format!("{outcome:?}");
+                return Some(format!("{outcome:?}"));
             }
             Step::Start(place, at, period, behavior) => {
-                let period = period.duration();
                 let mut interval = match at {
                     Some(at) => time::interval_at(self.at(at), period),
                     None => time::interval(period),
@@ -163,11 +164,11 @@ impl Task {
             }
             Step::Advance(span) => {
                 self.settle().await;
-                time::advance(span.duration()).await;
+                time::advance(span).await;
                 self.settle().await;
             }
         }
-        String::new()
+        Some(String::new())
     }
 
     /// Waits until the other tasks have nothing left to do at the current instant.
@@ -205,19 +206,13 @@ impl Task {
         self.sleeps[place].as_mut().filter(|kept| !kept.ready)
     }
 
-    async fn poll(&mut self, place: Place) -> String {
-        let Some(kept) = self.kept(place) else {
-            return "none".to_owned();
-        };
-        kept.poll().await
+    async fn poll(&mut self, place: Place) -> Option<String> {
+        Some(self.kept(place)?.poll().await)
     }
 
-    async fn reset(&mut self, place: Place, at: Moment) -> String {
+    async fn reset(&mut self, place: Place, at: Moment) -> Option<String> {
         let at = self.at(at);
-        let start = self.world.start;
-        let Some(kept) = &mut self.sleeps[place] else {
-            return "none".to_owned();
-        };
+        let kept = self.sleeps[place].as_mut()?;
         kept.sleep.as_mut().reset(at);
         kept.polled = false;
         kept.ready = false;
@@ -225,33 +220,28 @@ impl Task {
         if at <= Instant::now() {
             self.yield_to_driver().await;
         }
-        format!("{:?}", deadline.saturating_duration_since(start))
+        let start = self.world.start;
+        Some(format!("{:?}", deadline.saturating_duration_since(start)))
     }
 
-    async fn wait(&mut self, place: Place) -> String {
+    async fn wait(&mut self, place: Place) -> Option<String> {
         let start = self.world.start;
-        match self.kept(place) {
-            Some(kept) if !kept.is_far(start) => kept.wait().await,
-            _ => "none".to_owned(),
-        }
+        let kept = self.kept(place).filter(|kept| !kept.is_far(start))?;
+        Some(kept.wait().await)
     }
 
-    async fn select(&mut self, one: Place, other: Place, loser: Loser) -> String {
-        let start = self.world.start;
-        let mut is_far = |place| self.kept(place).map(|kept| kept.is_far(start));
-        match (is_far(one), is_far(other)) {
-            (Some(one_is_far), Some(other_is_far)) if !(one_is_far && other_is_far) => {}
-            _ => return "none".to_owned(),
+    async fn select(&mut self, one: Place, loser: Loser) -> Option<String> {
+        let (start, other) = (self.world.start, 1 - one);
+        let one_is_far = self.kept(one)?.is_far(start);
+        let other_is_far = self.kept(other)?.is_far(start);
+        if one_is_far && other_is_far {
+            return None;
         }
-        let [first, second] = &mut self.sleeps;
-        let (first, second) = if one < other {
-            (first, second)
-        } else {
-            (second, first)
-        };
-        let (Some(first), Some(second)) = (first, second) else {
-            return "none".to_owned();
-        };
+        let [mut first, mut second] = self.sleeps.each_mut();
+        if one > other {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let (first, second) = (first.as_mut()?, second.as_mut()?);
         first.polled = true;
         let won = select! {
             biased;
@@ -268,55 +258,45 @@ impl Task {
         if loser == Loser::Dropped {
             self.sleeps[one + other - won] = None;
         }
-        format!("{won} won")
+        Some(format!("{won} won"))
     }
 
-    async fn tick(&mut self, place: Place) -> String {
+    async fn tick(&mut self, place: Place) -> Option<String> {
         let start = self.world.start;
-        match &mut self.intervals[place] {
-            Some(ticking) if !ticking.far => {
-                let due = ticking.interval.tick().await;
-                tick_of(due, start)
-            }
-            _ => "none".to_owned(),
-        }
+        let ticking = self.intervals[place].as_mut();
+        let ticking = ticking.filter(|ticking| !ticking.far)?;
+        Some(tick_of(ticking.interval.tick().await, start))
     }
 
-    async fn tick_within(&mut self, place: Place, span: Span) -> String {
+    async fn tick_within(&mut self, place: Place, span: Duration) -> Option<String> {
         let start = self.world.start;
-        let Some(ticking) = &mut self.intervals[place] else {
-            return "none".to_owned();
-        };
-        match time::timeout(span.duration(), ticking.interval.tick()).await {
-            Ok(due) => tick_of(due, start),
-            Err(_) => "timeout".to_owned(),
-        }
+        let ticking = self.intervals[place].as_mut()?;
+        let tick = time::timeout(span, ticking.interval.tick()).await;
+        Some(tick.map_or("timeout".to_owned(), |due| tick_of(due, start)))
     }
 
-    async fn reset_interval(&mut self, place: Place, to: ResetTo) -> String {
+    async fn reset_interval(&mut self, place: Place, to: ResetTo) -> Option<String> {
         let start = self.world.start;
-        let Some(Ticking { interval, far }) = &mut self.intervals[place] else {
-            return "none".to_owned();
-        };
-        *far = matches!(to, ResetTo::After(Span::Max) | ResetTo::At(Moment::Far));
+        let Ticking { interval, far } = self.intervals[place].as_mut()?;
+        *far = matches!(to, ResetTo::After(Duration::MAX) | ResetTo::At(Moment::Far));
         let is_past = match to {
             ResetTo::APeriodFromNow => false,
             ResetTo::Now => true,
-            ResetTo::After(span) => span.duration().is_zero(),
+            ResetTo::After(span) => span.is_zero(),
             ResetTo::At(at) => at.instant(start) <= Instant::now(),
         };
         match to {
             ResetTo::APeriodFromNow => interval.reset(),
             ResetTo::Now => interval.reset_immediately(),
             // Tokio's `reset_after` panics here.
-            ResetTo::After(Span::Max) => interval.reset_at(Moment::Far.instant(start)),
-            ResetTo::After(span) => interval.reset_after(span.duration()),
+            ResetTo::After(Duration::MAX) => interval.reset_at(Moment::Far.instant(start)),
+            ResetTo::After(span) => interval.reset_after(span),
             ResetTo::At(at) => interval.reset_at(at.instant(start)),
         }
         if is_past {
             self.yield_to_driver().await;
         }
-        String::new()
+        Some(String::new())
     }
 
     async fn join_all(&mut self) {
@@ -369,11 +349,11 @@ fn do_work(work: Work) -> Boxed<'static, Vec<bool>> {
                 Vec::new()
             }
             Work::Sleeps(span) => {
-                time::sleep(span.duration()).await;
+                time::sleep(span).await;
                 Vec::new()
             }
             Work::Within(span, work) => {
-                let within = time::timeout(span.duration(), do_work(*work));
+                let within = time::timeout(span, do_work(*work));
                 let inner = within.await.map(|inner| [inner, vec![true]].concat());
                 inner.unwrap_or_else(|_| vec![false])
             }

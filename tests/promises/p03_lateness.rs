@@ -4,19 +4,9 @@
 
 use super::*;
 
-/// Returns when a `wait` that starts now ends, for tokio and for this crate.
-async fn ends(wait: Duration) -> (Instant, Instant) {
-    let (ours, theirs) = (sleep(wait), tokio::time::sleep(wait));
-    tokio::join!(
-        async {
-            ours.await;
-            Instant::now()
-        },
-        async {
-            theirs.await;
-            Instant::now()
-        },
-    )
+async fn end(future: impl Future) -> Instant {
+    future.await;
+    Instant::now()
 }
 
 /// The paused clock moves in milliseconds, as tokio's alarm does. If the tick divides the origin of the timer, the sleep
@@ -29,7 +19,8 @@ fn the_default_tick_is_not_later_than_tokio() {
         paused().block_on(async {
             tokio::time::advance(Duration::from_nanos(origin)).await;
             for n in 0..500_u64 {
-                let (ours, theirs) = ends(Duration::from_nanos(n * 37_511)).await;
+                let wait = Duration::from_nanos(n * 37_511);
+                let (ours, theirs) = tokio::join!(end(sleep(wait)), end(tokio::time::sleep(wait)));
                 assert!(
                     ours <= theirs + most,
                     "{n}, from {origin} ns: {:?} later",
@@ -102,9 +93,8 @@ fn one_of_many_blocks(block: fn(&AtomicUsize)) {
     let mut rounds = 0;
     let mut wait = ms(100);
     while rounds < 10 {
-        let ran = Arc::new(AtomicUsize::new(0));
+        let [ran, registered] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let drivers_thread = Arc::new(Mutex::new(None));
-        let registered = Arc::new(AtomicUsize::new(0));
         let may_block = Arc::new(AtomicBool::new(false));
         let task = |deadline: Instant| {
             let (ran, registered) = (ran.clone(), registered.clone());
@@ -125,11 +115,10 @@ fn one_of_many_blocks(block: fn(&AtomicUsize)) {
         runtime.block_on(async {
             let deadline = Instant::now() + wait;
             // This waker runs on the driver's thread.
-            let on_wake = {
-                let drivers_thread = drivers_thread.clone();
-                move || *drivers_thread.lock().unwrap() = Some(thread::current().id())
-            };
-            let hook = Hook::on_wake(on_wake);
+            let drivers = drivers_thread.clone();
+            let hook = Hook::on_wake(move || {
+                *drivers.lock().unwrap() = Some(thread::current().id());
+            });
             let mut first = sleep_until(deadline);
             let _ = poll(&mut first, &hook.waker());
             let mut tasks = JoinSet::new();

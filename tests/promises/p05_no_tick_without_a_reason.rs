@@ -52,17 +52,3 @@ fn pending_far_timers_cost_nothing_while_idle() {
         driver_sleeps();
     });
 }
-
-/// Each timer of a burst is earlier than the timer before it, and all are canceled. The burst costs
-/// one wake-up, when the earliest timer would have expired.
-#[tokio::test(start_paused = true)]
-async fn cancelled_timers_cost_one_wake_up_at_most() {
-    let sleeps = (10..1_000).rev().map(|n| sleep(ms(n)));
-    let sleeps: Vec<_> = sleeps.map(pending_sleep).collect();
-    settle().await;
-    drop(sleeps);
-    let before = Timer::current().metrics().driver_wakeups();
-    tokio::time::sleep(secs(3_600)).await;
-    let wakeups = Timer::current().metrics().driver_wakeups() - before;
-    assert!(wakeups <= 1, "{wakeups} wake-ups without a timer to fire");
-}

@@ -69,19 +69,3 @@ fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
         hook
     });
 }
-
-#[test]
-fn the_end_of_a_runtime_may_take_down_sleeps_with_their_wakers() {
-    does_not_hang(|| {
-        let runtime = paused();
-        let entered = runtime.enter();
-        let [one, two, three] = [ms(5), ms(5), secs(5)].map(|wait| pending_sleep(sleep(wait)));
-        let on_wake = Hook::on_wake(move || drop((one, two)));
-        let on_drop = Hook::on_drop(move || drop(three));
-        let _first = registered(sleep(ms(5)), &on_wake.waker());
-        let _second = registered(sleep(ms(5)), &on_drop.waker());
-        drop(entered);
-        drop(runtime);
-        assert!(on_wake.has_run() && on_drop.has_run());
-    });
-}

@@ -20,33 +20,20 @@ fn timer_of(runtime: &Runtime) -> Timer {
 fn who_waits_is_woken_and_told() {
     for runtime in [current_thread(), multi_thread(2), paused()] {
         let (wakes, waker) = Wakes::new();
-        let mut orphan = pending_on(&runtime, &waker);
+        let orphans = [(); 100].map(|()| pending_on(&runtime, &waker));
         let timer = timer_of(&runtime);
         drop(runtime);
-        assert_eq!(wakes.count(), 1);
+        assert_eq!(wakes.count(), 100);
+        assert_eq!(Arc::strong_count(&wakes), 2, "the wakers must be dropped");
         assert!(timer.is_shutdown());
         let metrics = timer.metrics();
-        assert_eq!((metrics.pending(), metrics.cancelled()), (0, 1));
+        assert_eq!((metrics.pending(), metrics.cancelled()), (0, 100));
 
+        let [mut orphan, ..] = orphans;
         assert!(!orphan.is_elapsed());
         let told = panic_of(|| assert_pending!(poll(&mut orphan, &waker))).message;
         assert!(told.contains("after its timer has shut down"), "{told}");
-        drop(orphan);
     }
-}
-
-#[test]
-fn nothing_leaks() {
-    let (wakes, waker) = Wakes::new();
-    drop(waker);
-    let runtime = multi_thread(1);
-    let orphans: Vec<_> = (0..1_000)
-        .map(|_| pending_on(&runtime, &Waker::from(wakes.clone())))
-        .collect();
-    assert!(Arc::strong_count(&wakes) > 1_000);
-    drop(runtime);
-    assert_eq!(Arc::strong_count(&wakes), 1, "the wakers must be dropped");
-    drop(orphans);
 }
 
 #[test]
@@ -85,7 +72,6 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
         for _ in 0..10 {
             paused().block_on(async {
                 sleep(ms(1)).await;
-                timeout(secs(9), yield_now()).await.unwrap();
                 assert_eq!(Timer::current().metrics().fired(), 1);
                 tokio::spawn(sleep(ms(1))).await.unwrap();
                 assert_eq!(Timer::current().metrics().fired(), 2);
@@ -102,24 +88,26 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
 
 #[test]
 fn an_entered_handle_decides_which_runtime_drives() {
-    does_not_hang(|| {
-        let (outer, inner) = (current_thread(), multi_thread(1));
-        outer.block_on(async {
-            sleep(ms(100)).await;
-            let inside = {
-                let _entered = inner.enter();
-                let inside = pending_sleep(sleep(ms(100)));
-                assert_eq!(Timer::current().metrics().registered(), 1);
-                inside
-            };
-            assert_eq!(Timer::current().metrics().registered(), 1);
-            // The sleep fires in the other runtime, and wakes the task of this runtime.
-            inside.await;
-            sleep(ms(100)).await;
-            assert_eq!(Timer::current().metrics().fired(), 2);
+    for has_timer in [false, true] {
+        does_not_hang(move || {
+            let (outer, inner) = (current_thread(), multi_thread(1));
+            outer.block_on(async {
+                if has_timer {
+                    drop(pending_sleep(sleep(ms(100))));
+                }
+                let before = has_timer.into();
+                let mut inside = pending_on(&inner, Waker::noop());
+                assert_eq!(timer_of(&inner).metrics().registered(), 1);
+                assert_eq!(Timer::current().metrics().registered(), before);
+                // The sleep fires in the other runtime, and wakes the task of this runtime.
+                Pin::new(&mut inside).reset(Instant::now() + ms(100));
+                inside.await;
+                sleep(ms(100)).await;
+                assert_eq!(Timer::current().metrics().fired(), 1);
+            });
+            assert_eq!(timer_of(&inner).metrics().fired(), 1);
         });
-        assert_eq!(timer_of(&inner).metrics().fired(), 1);
-    });
+    }
 }
 
 /// A worker polls a sleep under another runtime's handle. That must not bind the worker to the
@@ -137,21 +125,6 @@ fn an_entered_handle_leaves_no_trace_on_a_worker() {
             assert!(Timer::current().metrics().fired() >= 2);
         }))
         .unwrap();
-    });
-}
-
-/// A thread polls a sleep under another runtime's handle. Afterwards, the thread must use its own
-/// paused clock, not the other runtime's real clock.
-#[test]
-fn an_entered_handle_leaves_no_trace_on_a_thread() {
-    does_not_hang(|| {
-        let other = multi_thread(1);
-        paused().block_on(async {
-            let _visiting = pending_on(&other, Waker::noop());
-            let start = Instant::now();
-            sleep(secs(3_600)).await;
-            assert_eq!(start.elapsed(), secs(3_600));
-        });
     });
 }
 
@@ -218,32 +191,56 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     });
 }
 
-/// Destructors that run during the shutdown of a runtime poll, register and drop timers.
+/// A destructor that runs during the shutdown of a runtime polls, registers and drops timers.
+///
+/// The runtime may end while its thread unwinds, as in a test that panics. The sleeps then panic too, and do not wait.
 #[test]
 fn timers_may_be_used_while_the_runtime_shuts_down() {
-    struct UsesTimers(Option<Sleep>);
+    struct UsesTimers(Option<Sleep>, mpsc::Sender<String>);
     impl Drop for UsesTimers {
         fn drop(&mut self) {
-            let (_, waker) = Wakes::new();
-            let mut fresh = sleep(secs(1));
-            let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut fresh, &waker)));
-            let mut old = self.0.take().unwrap();
-            let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut old, &waker)));
+            for mut sleep in [self.0.take().unwrap(), sleep(secs(3_600))] {
+                let polls = AssertUnwindSafe(|| poll(&mut sleep, Waker::noop()));
+                let told = match catch_unwind(polls) {
+                    // The runtime has not dropped the driver yet.
+                    Ok(Poll::Pending) => "shut down later".to_owned(),
+                    Ok(Poll::Ready(())) => "ready early".to_owned(),
+                    Err(panic) => message_of(panic),
+                };
+                self.1.send(told).unwrap();
+            }
             let _ = Timer::try_current().map(|timer| timer.is_shutdown());
         }
     }
-    for runtime in [current_thread(), multi_thread(2)] {
+    let runtimes: [fn() -> Runtime; 2] = [current_thread, || multi_thread(2)];
+    for (new, unwinds) in runtimes
+        .into_iter()
+        .flat_map(|new| [(new, false), (new, true)])
+    {
         does_not_hang(move || {
-            let (_, waker) = Wakes::new();
-            for _ in 0..10 {
-                let uses = UsesTimers(Some(pending_on(&runtime, &waker)));
-                runtime.spawn(async move {
-                    let _uses = uses;
-                    pending::<()>().await;
-                });
-            }
-            runtime.block_on(yield_now());
-            drop(runtime);
+            let (tells, told) = mpsc::channel();
+            let ended = catch_unwind(|| {
+                let runtime = new();
+                for _ in 0..10 {
+                    let uses = UsesTimers(Some(pending_on(&runtime, Waker::noop())), tells.clone());
+                    runtime.spawn(async move {
+                        let _uses = uses;
+                        pending::<()>().await;
+                    });
+                }
+                runtime.block_on(yield_now());
+                if unwinds {
+                    quiet_panic();
+                }
+            });
+            assert_eq!(ended.is_err(), unwinds);
+            drop(tells);
+            let told: Vec<_> = told.iter().collect();
+            assert_eq!(told.len(), 20);
+            assert!(
+                told.iter().all(|told| told.contains("shut down")),
+                "{told:?}"
+            );
         });
     }
 }
@@ -261,24 +258,6 @@ fn a_runtime_without_time_spoils_nothing() {
         timeless.block_on(async { timeout(ms(1), async {}).await.unwrap() });
         paused().block_on(sleep(ms(1)));
     }
-}
-
-#[test]
-fn a_timer_of_a_runtime_outlives_no_runtime_but_may_be_polled_anywhere() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-        let deadline = Instant::now() + ms(5);
-        let other = current_thread();
-        other.block_on(async {
-            timer.sleep_until(deadline).await;
-            assert!(Instant::now() >= deadline);
-        });
-        tokio_test::block_on(timer.sleep(ms(1)));
-        drop(runtime);
-        let told = panic_of(|| other.block_on(timer.sleep(secs(1)))).message;
-        assert!(told.contains("after its timer has shut down"), "{told}");
-    });
 }
 
 #[test]
@@ -325,63 +304,20 @@ fn wait_in_place(future: impl Future, after: impl Fn(bool)) -> String {
 /// thread drops the runtime.
 ///
 /// The drop returns. As in tokio, the worker's poll panics with the reason.
-fn the_drop_returns_while_a_worker_waits_in_place<F: Future>(
-    make: impl FnOnce() -> F + Send + 'static,
-) {
+#[test]
+fn the_drop_returns_while_a_worker_waits_in_place() {
     does_not_hang(|| {
         let runtime = multi_thread(2);
         let (waits, is_waiting) = mpsc::channel();
         let (tells, told) = mpsc::channel();
         runtime.spawn(async move {
-            let message = wait_in_place(make(), |is_pending| waits.send(is_pending).unwrap());
-            tells.send(message).unwrap();
+            let waiting = |is_pending| waits.send(is_pending).unwrap();
+            tells
+                .send(wait_in_place(sleep(secs(3_600)), waiting))
+                .unwrap();
         });
         assert!(is_waiting.recv().unwrap());
         drop(runtime);
-        let told = told.recv().unwrap();
-        assert!(told.contains("shut down"), "{told}");
-    });
-}
-
-#[test]
-fn the_drop_returns_while_a_worker_waits_in_place_for_any_future() {
-    the_drop_returns_while_a_worker_waits_in_place(|| sleep(secs(3_600)));
-    the_drop_returns_while_a_worker_waits_in_place(|| timeout(secs(3_600), pending::<()>()));
-    the_drop_returns_while_a_worker_waits_in_place(|| async {
-        let mut interval = tokio_wheel::interval_at(Instant::now() + secs(3_600), secs(1));
-        interval.tick().await;
-    });
-}
-
-/// A test that panics drops its runtime while it unwinds. A sleep that a task then polls panics too, and does not wait.
-#[test]
-fn a_runtime_may_end_while_its_thread_unwinds() {
-    struct Polls(mpsc::Sender<String>);
-    impl Drop for Polls {
-        fn drop(&mut self) {
-            let polls = || poll(&mut sleep(secs(3_600)), Waker::noop());
-            let told = match catch_unwind(AssertUnwindSafe(polls)) {
-                // The runtime has not dropped the driver yet.
-                Ok(Poll::Pending) => "shut down later".to_owned(),
-                Ok(Poll::Ready(())) => "ready early".to_owned(),
-                Err(panic) => message_of(panic),
-            };
-            self.0.send(told).unwrap();
-        }
-    }
-    does_not_hang(|| {
-        let (tells, told) = mpsc::channel();
-        let panicked = catch_unwind(|| {
-            let runtime = current_thread();
-            runtime.block_on(sleep(ms(1)));
-            let polls = Polls(tells);
-            runtime.spawn(async move {
-                let _polls = polls;
-                pending::<()>().await;
-            });
-            quiet_panic();
-        });
-        assert!(panicked.is_err());
         let told = told.recv().unwrap();
         assert!(told.contains("shut down"), "{told}");
     });
