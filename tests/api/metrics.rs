@@ -100,9 +100,8 @@ async fn the_bounds_rise() {
     for tick in [Duration::from_nanos(1), ms(1), secs(3_600)] {
         let timer = Timer::builder().tick(tick).build().unwrap();
         let metrics = timer.metrics();
-        let bounds: Vec<_> = (metrics.lateness().buckets())
-            .map(|(bound, _)| bound)
-            .collect();
+        let buckets = metrics.lateness().buckets();
+        let bounds: Vec<_> = buckets.map(|(bound, _)| bound).collect();
         assert!(bounds.is_sorted_by(|a, b| a < b), "{bounds:?}");
         assert_eq!(bounds[..4], [0, 1, 2, 4].map(|ticks| tick * ticks));
         assert_eq!(bounds.last(), Some(&Duration::MAX));

@@ -1,9 +1,6 @@
 //! Random programs that run on `tokio::time` and on this crate, under a paused clock. Equal events
 //! must happen at equal instants.
 //!
-//! The programs of `same` keep the clock on whole milliseconds, where both crates round equally.
-//! Their logs must be equal.
-//!
 //! A program that fails is shrunk and printed, with a line `cc …` that has its seed. These commands
 //! run more programs, or the same programs again:
 //!

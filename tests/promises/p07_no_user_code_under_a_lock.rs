@@ -69,3 +69,19 @@ fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
         hook
     });
 }
+
+#[test]
+fn the_end_of_a_runtime_may_take_down_sleeps_with_their_wakers() {
+    does_not_hang(|| {
+        let runtime = paused();
+        let entered = runtime.enter();
+        let [one, two] = [ms(5), secs(5)].map(|wait| pending_sleep(sleep(wait)));
+        let hooks = [Hook::on_wake(|| drop(one)), Hook::on_drop(|| drop(two))];
+        let _sleeps = hooks
+            .each_ref()
+            .map(|hook| registered(sleep(ms(5)), &hook.waker()));
+        drop(entered);
+        drop(runtime);
+        assert!(hooks.iter().all(|hook| hook.has_run()));
+    });
+}

@@ -77,9 +77,7 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
                 assert_eq!(Timer::current().metrics().fired(), 2);
             });
             multi_thread(1).block_on(async {
-                let deadline = Instant::now() + ms(1);
-                tokio::spawn(sleep_until(deadline)).await.unwrap();
-                assert!(Instant::now() >= deadline);
+                tokio::spawn(sleep(ms(1))).await.unwrap();
                 assert!(Timer::current().metrics().registered() <= 1);
             });
         }
