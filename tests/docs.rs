@@ -15,6 +15,22 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Returns the pages and the Rust files in a folder.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.is_dir() && !path.ends_with("target") => folders.push(path),
+                Some("md" | "rs") => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
 /// Returns the documentation at the head of a source file.
 fn head(path: &str) -> String {
     let text = read(path);
@@ -172,17 +188,17 @@ fn the_map_of_the_source_is_right() {
 
 #[test]
 fn the_pages_name_tests_that_exist() {
-    let pages = fs::read_dir(root().join("docs")).unwrap();
-    let mut pages: Vec<_> = pages.map(|page| page.unwrap().path()).collect();
-    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
-    let pages = pages
-        .iter()
-        .map(|page| (page.display(), fs::read_to_string(page).unwrap()));
-    let pages: Vec<_> = pages.map(|(page, text)| (page.to_string(), text)).collect();
+    let pages = files("docs")
+        .into_iter()
+        .filter(|page| page.extension().unwrap() == "md");
+    let pages = pages.map(|page| {
+        let text = fs::read_to_string(&page).unwrap();
+        (page.display().to_string(), text)
+    });
     let heads = [PROMISES, ATTACKS].map(|file| (file.to_owned(), head(file)));
     let mut found = 0;
     let mut missing = Vec::new();
-    for (page, text) in pages.into_iter().chain(heads) {
+    for (page, text) in pages.chain(heads) {
         let tests = tests(&text);
         found += tests.len();
         let wrong = tests.into_iter().filter(|test| !exists(test));
@@ -225,35 +241,31 @@ const FLOORS: [&[&str]; 4] = [&["error", "ground"], &["driver"], &["timer"], &["
 /// Files and folders that are compiled only for tests. They may import anything.
 const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
 
-/// Adds the code of each module in a folder, without the root of the crate, comments, and modules inside a file.
-fn add_code(of: &str, folder: &Path, code: &mut BTreeMap<String, String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        let module = match (of, name) {
-            (_, "mod") => of.to_owned(),
-            ("", _) => name.to_owned(),
-            _ => format!("{of}::{name}"),
-        };
-        if TESTS.contains(&name) || module == "lib" {
-            continue;
-        } else if path.is_dir() {
-            add_code(&module, &path, code);
+/// Returns the code of each module of the core, without the root of the crate, comments, and modules inside a file.
+fn modules() -> BTreeMap<String, String> {
+    let mut modules = BTreeMap::new();
+    for file in files("src") {
+        let text = fs::read_to_string(&file).unwrap();
+        let module = file.strip_prefix(root().join("src")).unwrap();
+        let module = module.with_extension("");
+        let mut names: Vec<_> = module.iter().map(|name| name.to_str().unwrap()).collect();
+        if names.iter().any(|name| TESTS.contains(name)) || names == ["lib"] {
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap();
-        let mut lines: Vec<_> = text.lines().collect();
+        if names.ends_with(&["mod"]) {
+            names.pop();
+        }
         let mut is_inside = false;
-        lines.retain(|line| {
+        let lines = text.lines().filter(|line| {
             is_inside |= line.contains("mod ") && line.ends_with('{');
             let is_kept = !is_inside;
             is_inside &= *line != "}";
             is_kept
         });
-        let lines = lines.into_iter();
-        let lines = lines.map(|line| line.split("//").next().unwrap());
-        code.insert(module, lines.collect::<Vec<_>>().join("\n"));
+        let code = lines.map(|line| line.split("//").next().unwrap());
+        modules.insert(names.join("::"), code.collect::<Vec<_>>().join("\n"));
     }
+    modules
 }
 
 /// Returns the paths in an import: `a::c` and `a::d::e` of `a::{c, d::e as f}`.
@@ -299,8 +311,7 @@ fn imports(code: &str) -> Vec<(String, bool)> {
 /// A re-export is not an import: a file that uses the name imports the item behind it.
 #[test]
 fn imports_go_down_only() {
-    let mut code = BTreeMap::new();
-    add_code("", &root().join("src"), &mut code);
+    let code = modules();
     // Returns a path in `module` from the root. Returns `None` if it begins with another crate or with a local name.
     let absolute = |module: &str, path: &str| {
         let mut parts = path.split("::").peekable();
@@ -392,24 +403,12 @@ fn imports_go_down_only() {
 /// Prose is the pages, the comments outside examples, and the text within quotes.
 #[test]
 fn prose_says_canceled() {
-    fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let extension = path.extension().and_then(|extension| extension.to_str());
-            match extension {
-                _ if path.is_dir() && !path.ends_with("target") => add_files(&path, files),
-                Some("md" | "rs") => files.push(path),
-                _ => {}
-            }
-        }
-    }
-    let mut files = vec![root().join("README.md"), root().join("SECURITY.md")];
     let folders = [
         "benches", "docs", "examples", "facade", "fuzz/src", "src", "tests", "util", "wheel",
     ];
-    for folder in folders {
-        add_files(&root().join(folder), &mut files);
-    }
+    let pages = ["README.md", "SECURITY.md"].map(|page| root().join(page));
+    let files = folders.into_iter().flat_map(files).chain(pages);
+    let files: Vec<_> = files.collect();
     assert!(files.len() > 200, "found only {} files", files.len());
     let mut wrong = Vec::new();
     for file in files {
@@ -426,10 +425,8 @@ fn prose_says_canceled() {
             };
             let without_code: String = prose.split('`').step_by(2).collect();
             let mut words = without_code.split(|c: char| !c.is_alphanumeric() && !"_{".contains(c));
-            let is_wrong = |word: &str| {
-                let word = word.to_lowercase();
-                word == "cancelled" || word == "cancelling"
-            };
+            let is_wrong =
+                |word: &str| ["cancelled", "cancelling"].contains(&word.to_lowercase().as_str());
             if words.any(is_wrong) {
                 wrong.push(format!("{}: {line}", file.display()));
             }

@@ -3,15 +3,12 @@
 //! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, or
 //! tolerates a few KiB.
 
-use std::{
-    alloc::System,
-    future::Future,
-    pin::Pin,
-    task::{Context, Waker},
-};
+use std::{alloc::System, task::Waker};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio_wheel::{Duration, Sleep, Timer};
+use tokio_wheel::{Sleep, Timer};
+
+use crate::support::{current_thread, registered, secs};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -30,18 +27,11 @@ fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
 fn a_pending_sleep_takes_at_most_80_bytes() {
     const MANY: usize = 10_000;
     let _alone = super::alone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-    let cx = &mut Context::from_waker(Waker::noop());
     let (sleeps, bytes) = bytes_of(|| {
         let mut sleeps: Vec<Sleep> = Vec::with_capacity(MANY);
-        sleeps.extend((0..MANY).map(|_| timer.sleep(Duration::from_secs(30))));
-        for sleep in &mut sleeps {
-            assert!(Pin::new(sleep).poll(cx).is_pending());
-        }
+        sleeps.extend((0..MANY).map(|_| registered(timer.sleep(secs(30)), Waker::noop())));
         sleeps
     });
     assert_eq!(timer.metrics().pending(), sleeps.len() as u64);

@@ -1,6 +1,5 @@
 //! The public types: one file for each, and what they have in common.
 
-mod auto_traits;
 mod future_ext;
 mod interval;
 mod metrics;

@@ -3,9 +3,9 @@
 #![cfg(feature = "test-util")]
 
 use std::{
-    future::poll_fn,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
-    task::{Context, Poll, Waker},
+    task::Poll,
 };
 
 use futures_core::FusedFuture;
@@ -13,23 +13,13 @@ use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep, sleep_until};
 
-use crate::support::{does_not_hang, ms, paused, poll, secs, settle};
-
-#[tokio::test(start_paused = true)]
-async fn a_deadline_in_the_past_is_ready_at_the_first_poll() {
-    let start = Instant::now();
-    advance(ms(100)).await;
-    assert_ready!(task::spawn(sleep_until(start)).poll());
-    assert_ready!(task::spawn(sleep_until(start + ms(100))).poll());
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
+use crate::support::{current_thread, does_not_hang, ms, paused, pending, secs, settle};
 
 /// A late driver may have to fire the sleep first. No time passes until then.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_late() {
     let start = Instant::now();
-    let mut earlier = task::spawn(sleep(ms(10)));
-    assert_pending!(earlier.poll());
+    let _earlier = pending(sleep(ms(10)));
     settle().await;
     // The clock moves. The runtime looks at its timers only after this task has waited.
     assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
@@ -63,7 +53,7 @@ fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
         let deadline = Instant::now();
         Pin::new(&mut sleep).reset(deadline);
         assert!(!sleep.is_elapsed());
-        crate::support::current_thread().block_on(sleep);
+        current_thread().block_on(sleep);
         assert!(Instant::now() >= deadline);
     });
 }
@@ -71,9 +61,7 @@ fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
 /// A log line that shows a connection must not lock and show the whole wheel.
 #[tokio::test(start_paused = true)]
 async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
-    let mut sleep = task::spawn(tokio_wheel::sleep(secs(60)));
-    assert_pending!(sleep.poll());
-    let shown = format!("{:?}", &*sleep);
+    let shown = format!("{:?}", pending(sleep(secs(60))));
     assert!(shown.starts_with("Sleep { deadline: "), "{shown}");
     assert!(shown.len() < 200, "{shown}");
 }
@@ -82,11 +70,11 @@ async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
 /// tick and of a millisecond, both before and after the driver has parked.
 #[test]
 fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
-    for offset in [0, 1, 7_812, 15_625, 300_000, 999_999] {
+    for offset in [0, 1, 7_812, 15_625, 300_001, 999_999] {
         for has_parked in [false, true] {
             for ago in [Duration::ZERO, Duration::from_nanos(1), ms(3), ms(10)] {
                 for wait in [ms(1), ms(100), secs(10), secs(600)] {
-                    crate::support::paused().block_on(async {
+                    paused().block_on(async {
                         tokio::time::advance(ms(10) + Duration::from_nanos(offset)).await;
                         let now = Instant::now();
                         let mut sleep = task::spawn(sleep(wait));
@@ -113,43 +101,26 @@ async fn a_sleep_is_terminated_from_the_ready_poll_to_the_next_reset() {
     assert_pending!(sleep.poll());
     assert!(!sleep.is_terminated(), "pending");
     advance(ms(10)).await;
-    assert!(sleep.is_elapsed() && !sleep.is_terminated(), "fired");
-    for _ in 0..2 {
-        assert_ready!(sleep.poll());
-        assert!(sleep.is_terminated());
-    }
-
-    let deadline = Instant::now() + ms(10);
-    sleep.enter(|_, sleep| sleep.reset(deadline));
-    assert!(!sleep.is_terminated(), "reset");
-    assert_pending!(sleep.poll());
     let now = Instant::now();
-    sleep.enter(|_, sleep| sleep.reset(now));
-    assert!(sleep.is_elapsed() && !sleep.is_terminated(), "reset to now");
-    assert_ready!(sleep.poll());
-    assert!(sleep.is_terminated());
-
-    sleep.enter(|_, sleep| sleep.reset(now));
-    assert!(!sleep.is_terminated(), "reset after the ready poll");
-    assert_ready!(sleep.poll());
-    assert!(sleep.is_terminated(), "ready without an entry");
-}
-
-/// Runs `poll` in a task that has used up its budget, and again in the next turn of the task.
-async fn without_and_with_budget(mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
-    tokio::task::yield_now().await;
-    poll_fn(|cx| {
-        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
-        assert_pending!(poll(cx));
-        Poll::Ready(())
-    })
-    .await;
-    tokio::task::yield_now().await;
-    poll_fn(|cx| {
-        assert_ready!(poll(cx));
-        Poll::Ready(())
-    })
-    .await;
+    for case in [
+        "elapsed",
+        "reset while pending",
+        "reset after the ready poll",
+    ] {
+        if case == "reset while pending" {
+            sleep.enter(|_, sleep| sleep.reset(now + ms(10)));
+            assert!(!sleep.is_terminated(), "reset");
+            assert_pending!(sleep.poll());
+        }
+        if case != "elapsed" {
+            sleep.enter(|_, sleep| sleep.reset(now));
+        }
+        assert!(!sleep.is_terminated(), "{case}");
+        for _ in 0..2 {
+            assert_ready!(sleep.poll());
+            assert!(sleep.is_terminated(), "{case}");
+        }
+    }
 }
 
 /// Such a sleep has returned pending. `select!` of the `futures` crate skips a terminated future, so it
@@ -159,23 +130,26 @@ async fn a_sleep_without_budget_is_not_terminated() {
     tokio::spawn(async {
         let due = sleep(Duration::ZERO);
 
-        let mut fired = sleep(ms(10));
-        assert_pending!(poll(&mut fired, Waker::noop()));
+        let fired = pending(sleep(ms(10)));
         advance(ms(10)).await;
         assert!(fired.is_elapsed());
 
-        let mut reset = sleep(ms(10));
-        assert_pending!(poll(&mut reset, Waker::noop()));
+        let mut reset = pending(sleep(ms(10)));
         Pin::new(&mut reset).reset(Instant::now());
         assert!(reset.is_elapsed());
 
         for mut sleep in [due, fired, reset] {
-            without_and_with_budget(|cx| {
-                let polled = Pin::new(&mut sleep).poll(cx);
-                assert_eq!(sleep.is_terminated(), polled.is_ready());
-                polled
-            })
-            .await;
+            for has_budget in [false, true] {
+                tokio::task::yield_now().await;
+                poll_fn(|cx| {
+                    while !has_budget && pin!(coop::consume_budget()).poll(cx).is_ready() {}
+                    let polled = Pin::new(&mut sleep).poll(cx);
+                    assert_eq!(polled.is_ready(), has_budget);
+                    assert_eq!(sleep.is_terminated(), has_budget);
+                    Poll::Ready(())
+                })
+                .await;
+            }
         }
     })
     .await

@@ -1,6 +1,6 @@
 //! The first sleep of a runtime creates the timer, and must not need much stack for the wheels of the timer.
 
-use std::{env, future::pending, process::Command, thread};
+use std::{future::pending, thread};
 
 use tokio_wheel::{sleep, timeout};
 
@@ -13,27 +13,9 @@ const STACK: usize = if cfg!(debug_assertions) {
     24 * 1_024
 };
 
-/// A thread whose stack overflows aborts the process, so a process of its own runs the threads.
+/// A thread whose stack overflows aborts the process, and its name is in the message.
 #[test]
 fn the_first_sleep_needs_little_stack() {
-    const IN_CHILD: &str = "TOKIO_WHEEL_STACK_CHILD";
-    if env::var_os(IN_CHILD).is_some() {
-        return use_little_stack();
-    }
-    let child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "api::stack::the_first_sleep_needs_little_stack"])
-        .env(IN_CHILD, "1")
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&child.stderr);
-    assert!(
-        child.status.success(),
-        "{STACK} bytes of stack must suffice: {}, {stderr}",
-        child.status
-    );
-}
-
-fn use_little_stack() {
     let firsts: [fn(); 2] = [
         || assert!(poll(&mut sleep(secs(60)), &Wakes::new().1).is_pending()),
         || assert!(poll(&mut timeout(secs(60), pending::<()>()), &Wakes::new().1).is_pending()),
@@ -41,7 +23,9 @@ fn use_little_stack() {
     for first in firsts {
         let runtime = multi_thread(2);
         let handle = runtime.handle().clone();
-        let thread = thread::Builder::new().stack_size(STACK).spawn(move || {
+        let thread =
+            thread::Builder::new().name(format!("a first sleep on {STACK} bytes of stack"));
+        let thread = thread.stack_size(STACK).spawn(move || {
             let _entered = handle.enter();
             first();
         });

@@ -1,9 +1,6 @@
 //! Random programs that run on `tokio::time` and on this crate, under a paused clock. Equal events
 //! must happen at equal instants.
 //!
-//! The programs of `same` keep the clock on whole milliseconds, where both crates round equally.
-//! Their logs must be equal.
-//!
 //! A program that fails is shrunk and printed, with a line `cc …` that has its seed. These commands
 //! run more programs, or the same programs again:
 //!
@@ -14,18 +11,20 @@
 
 #![cfg(feature = "test-util")]
 
-mod first_poll;
+mod ours;
 mod program;
-mod run;
 mod same;
-mod time;
+mod theirs;
 
-use std::{env, future::Future};
+use std::{collections::BTreeMap, env, future::Future, time::Duration};
 
 use proptest::prelude::ProptestConfig;
-use time::Time;
 
-use crate::support::secs;
+use crate::support::{paused, secs};
+
+/// The events of each task, with the virtual time that had passed. The path of a task has the number of the child at
+/// each generation, from the root.
+type Log = BTreeMap<Vec<usize>, Vec<(Duration, String)>>;
 
 /// Returns a configuration with this number of programs, unless `PROPTEST_CASES` is set.
 fn programs(number: u32) -> ProptestConfig {
@@ -38,15 +37,9 @@ fn programs(number: u32) -> ProptestConfig {
 
 /// Runs `body` under a paused clock. A lost wake-up would hang, but here it fails, so proptest can
 /// shrink the program.
-fn run<T: Time, O>(body: impl Future<Output = O>) -> Result<O, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
+fn on_paused_clock<O>(body: impl Future<Output = O>) -> Result<O, String> {
     // This end is later than every deadline that a program waits for.
     let end = secs(1_000 * 365 * 86_400);
-    runtime
-        .unwrap()
-        .block_on(async { tokio::time::timeout(end, body).await })
-        .map_err(|_| format!("the program hangs on {}", T::NAME))
+    let ended = paused().block_on(async { tokio::time::timeout(end, body).await });
+    ended.map_err(|_| "the program hangs".to_owned())
 }

@@ -1,6 +1,6 @@
 //! The type of a program, and the choice of random programs.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use proptest::{collection::vec, option, prelude::*};
 use tokio_wheel::{Instant, MissedTickBehavior};
@@ -11,32 +11,32 @@ use tokio_wheel::{Instant, MissedTickBehavior};
 /// `run`).
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Sleep(Span),
+    Sleep(Duration),
     SleepUntil(Moment),
     Yield,
     /// Puts a new sleep into a place, and drops the old sleep.
-    Put(Place, Span),
+    Put(Place, Duration),
     PutUntil(Place, Moment),
     /// Polls the sleep once.
     Poll(Place),
     Reset(Place, Moment),
     Await(Place),
     Drop(Place),
-    /// Waits for the first of two sleeps. The other sleep is dropped or stays.
-    Select(Place, Place, Loser),
-    Timeout(Span, Work),
+    /// Waits for the first of the two sleeps, and polls the sleep in the place first. The other sleep is dropped or stays.
+    Select(Place, Loser),
+    Timeout(Duration, Work),
     TimeoutAt(Moment, Work),
     /// Puts a new interval into a place.
-    Start(Place, Option<Moment>, Span, MissedTickBehavior),
+    Start(Place, Option<Moment>, Duration, MissedTickBehavior),
     Tick(Place),
     /// Waits at most this long for a tick.
-    TickWithin(Place, Span),
+    TickWithin(Place, Duration),
     ResetInterval(Place, ResetTo),
     Spawn(Vec<Step>),
     JoinAll,
     /// Aborts all children.
     Abort,
-    Advance(Span),
+    Advance(Duration),
 }
 
 /// The number of places for sleeps. A task has as many places for intervals.
@@ -44,41 +44,21 @@ pub(crate) const PLACES: usize = 2;
 
 pub(crate) type Place = usize;
 
+const PLACE: Range<Place> = 0..PLACES;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loser {
     Dropped,
     Stays,
 }
 
-/// A duration in microseconds.
-#[derive(Clone, Copy)]
-pub(crate) enum Span {
-    Micros(u64),
-    Max,
-}
-
-impl Span {
-    pub(crate) fn duration(self) -> Duration {
-        match self {
-            Self::Micros(micros) => Duration::from_micros(micros),
-            Self::Max => Duration::MAX,
-        }
-    }
-}
-
-impl std::fmt::Debug for Span {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.duration().fmt(f)
-    }
-}
-
 /// A point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
     /// A duration after now.
-    In(Span),
+    In(Duration),
     /// A duration before now.
-    Ago(Span),
+    Ago(Duration),
     /// The start of the program.
     Start,
     /// A hundred years after the start of the program.
@@ -89,11 +69,11 @@ impl Moment {
     pub(crate) fn instant(self, start: Instant) -> Instant {
         let now = Instant::now();
         match self {
-            Self::In(Span::Micros(micros)) => now + Duration::from_micros(micros),
+            Self::In(span) => now + span,
             // The platform limits how far back an instant can go.
-            Self::Ago(span) => now.checked_sub(span.duration()).unwrap_or(start),
+            Self::Ago(span) => now.checked_sub(span).unwrap_or(start),
             Self::Start => start,
-            Self::Far | Self::In(Span::Max) => start + Duration::from_secs(100 * 365 * 86_400),
+            Self::Far => start + Duration::from_secs(100 * 365 * 86_400),
         }
     }
 }
@@ -104,9 +84,9 @@ pub(crate) enum Work {
     Ready,
     Never,
     Yields(u8),
-    Sleeps(Span),
+    Sleeps(Duration),
     /// Another timeout.
-    Within(Span, Box<Work>),
+    Within(Duration, Box<Work>),
 }
 
 /// The kind of reset of an interval.
@@ -114,18 +94,18 @@ pub(crate) enum Work {
 pub(crate) enum ResetTo {
     APeriodFromNow,
     Now,
-    After(Span),
+    After(Duration),
     At(Moment),
 }
 
-/// Chooses times that matter.
+/// Chooses a time that the program may wait for:
 ///
 /// * times of a few milliseconds, so that many coincide;
 /// * whole milliseconds and fractions;
 /// * times at the edges of the levels of both wheels;
 /// * far times.
-fn micros() -> impl Strategy<Value = u64> {
-    prop_oneof![
+fn span() -> impl Strategy<Value = Duration> {
+    let micros = prop_oneof![
         1 => Just(0),
         4 => (1..20_u64).prop_map(|millis| millis * 1_000),
         4 => 0..20_000_u64,
@@ -133,17 +113,13 @@ fn micros() -> impl Strategy<Value = u64> {
         2 => 0..500_000_u64,
         2 => (0..5_u32, 1..64_u64, -20..20_i64)
             .prop_map(|(level, slot, off)| (1_000 * (slot << (6 * level))).saturating_add_signed(off)),
-    ]
-}
-
-/// Chooses a time that the program may wait for.
-pub(crate) fn span() -> impl Strategy<Value = Span> {
-    micros().prop_map(Span::Micros)
+    ];
+    micros.prop_map(Duration::from_micros)
 }
 
 /// Chooses a time that the program need not wait for.
-fn any_span() -> impl Strategy<Value = Span> {
-    prop_oneof![12 => span(), 1 => Just(Span::Max)]
+fn any_span() -> impl Strategy<Value = Duration> {
+    prop_oneof![12 => span(), 1 => Just(Duration::MAX)]
 }
 
 fn moment() -> impl Strategy<Value = Moment> {
@@ -187,15 +163,11 @@ fn reset_to() -> impl Strategy<Value = ResetTo> {
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    0..PLACES
-}
-
 /// Chooses a new sleep for a place.
 fn put() -> impl Strategy<Value = Step> {
     prop_oneof![
-        2 => (place(), any_span()).prop_map(|(place, span)| Step::Put(place, span)),
-        1 => (place(), any_moment()).prop_map(|(place, at)| Step::PutUntil(place, at)),
+        2 => (PLACE, any_span()).prop_map(|(place, span)| Step::Put(place, span)),
+        1 => (PLACE, any_moment()).prop_map(|(place, at)| Step::PutUntil(place, at)),
     ]
 }
 
@@ -203,38 +175,37 @@ fn put() -> impl Strategy<Value = Step> {
 fn start() -> impl Strategy<Value = Step> {
     // A shorter period would cause a burst of very many ticks.
     let period = prop_oneof![
-        (1..30_u64).prop_map(|millis| Span::Micros(millis * 1_000)),
-        (500..30_000_u64).prop_map(Span::Micros),
+        (1..30_u64).prop_map(Duration::from_millis),
+        (500..30_000_u64).prop_map(Duration::from_micros),
     ];
-    (place(), option::of(any_moment()), period, behavior())
+    (PLACE, option::of(any_moment()), period, behavior())
         .prop_map(|(place, at, period, behavior)| Step::Start(place, at, period, behavior))
 }
 
 /// Chooses a step that any task may do.
 fn step() -> BoxedStrategy<Step> {
     let loser = prop_oneof![Just(Loser::Dropped), Just(Loser::Stays)];
-    let select = (place(), loser).prop_map(|(one, loser)| (one, 1 - one, loser));
     let sleeps = prop_oneof![
         3 => span().prop_map(Step::Sleep),
         2 => moment().prop_map(Step::SleepUntil),
         1 => Just(Step::Yield),
         6 => put(),
-        6 => place().prop_map(Step::Poll),
-        8 => (place(), any_moment()).prop_map(|(place, at)| Step::Reset(place, at)),
-        3 => place().prop_map(Step::Await),
-        1 => place().prop_map(Step::Drop),
-        4 => select.prop_map(|(one, other, loser)| Step::Select(one, other, loser)),
+        6 => PLACE.prop_map(Step::Poll),
+        8 => (PLACE, any_moment()).prop_map(|(place, at)| Step::Reset(place, at)),
+        3 => PLACE.prop_map(Step::Await),
+        1 => PLACE.prop_map(Step::Drop),
+        4 => (PLACE, loser).prop_map(|(one, loser)| Step::Select(one, loser)),
     ];
     let timeouts = prop_oneof![
         (span(), work()).prop_map(|(span, work)| Step::Timeout(span, work)),
         (moment(), work()).prop_map(|(at, work)| Step::TimeoutAt(at, work)),
-        span().prop_map(|span| Step::Timeout(Span::Max, Work::Sleeps(span))),
+        span().prop_map(|span| Step::Timeout(Duration::MAX, Work::Sleeps(span))),
     ];
     let intervals = prop_oneof![
         1 => start(),
-        6 => place().prop_map(Step::Tick),
-        2 => (place(), span()).prop_map(|(place, span)| Step::TickWithin(place, span)),
-        2 => (place(), reset_to()).prop_map(|(place, to)| Step::ResetInterval(place, to)),
+        6 => PLACE.prop_map(Step::Tick),
+        2 => (PLACE, span()).prop_map(|(place, span)| Step::TickWithin(place, span)),
+        2 => (PLACE, reset_to()).prop_map(|(place, to)| Step::ResetInterval(place, to)),
     ];
     // The strategies are boxed, because they are too large for the stack of a test.
     prop_oneof![
@@ -272,7 +243,7 @@ pub(crate) fn program() -> impl Strategy<Value = Vec<Step>> {
         3 => child.prop_map(Step::Spawn),
         1 => Just(Step::JoinAll),
         1 => Just(Step::Abort),
-        3 => (0..60_u64).prop_map(|millis| Step::Advance(Span::Micros(millis * 1_000))),
+        3 => (0..60_u64).prop_map(|millis| Step::Advance(Duration::from_millis(millis))),
     ];
     task(step, 20)
 }

@@ -10,7 +10,6 @@
 //! difference.
 
 use std::{
-    collections::BTreeMap,
     future::{Future, poll_fn},
     pin::Pin,
     sync::{
@@ -27,16 +26,11 @@ use tokio::{
 };
 use tokio_wheel::Instant;
 
-use super::{
-    program::{Loser, Moment, PLACES, Place, ResetTo, Span, Step, Work},
-    time::Time,
+use super::time;
+use crate::differential::{
+    Log, on_paused_clock,
+    program::{Loser, Moment, PLACES, Place, ResetTo, Step, Work},
 };
-
-/// The path of a task: the number of the child at each generation, from the root.
-type Path = Vec<usize>;
-
-/// The events of each task, with the virtual time that had passed.
-pub(crate) type Log = BTreeMap<Path, Vec<(Duration, String)>>;
 
 /// A boxed future. A task that starts tasks of its own kind needs one.
 type Boxed<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
@@ -49,48 +43,47 @@ struct World {
     steps: AtomicUsize,
 }
 
-struct Task<T: Time> {
+struct Task {
     world: Arc<World>,
-    path: Path,
-    sleeps: [Option<Kept<T>>; PLACES],
-    intervals: [Option<Ticking<T>>; PLACES],
+    path: Vec<usize>,
+    sleeps: [Option<Kept>; PLACES],
+    intervals: [Option<Ticking>; PLACES],
     children: JoinSet<()>,
     spawned: usize,
 }
 
 /// A sleep in its place.
-struct Kept<T: Time> {
-    sleep: Pin<Box<T::Sleep>>,
+struct Kept {
+    sleep: Pin<Box<time::Sleep>>,
     /// Whether the sleep was polled since it was made or reset. Only then, `is_elapsed` is defined.
     polled: bool,
     /// Whether the sleep was ready. It may not be polled again until it is reset.
     ready: bool,
 }
 
-struct Ticking<T: Time> {
-    interval: T::Interval,
+struct Ticking {
+    interval: time::Interval,
     /// Whether the next tick is too far for any program to wait for it.
     far: bool,
 }
 
 /// Runs a program to its end.
-pub(crate) fn run<T: Time>(program: &[Step]) -> Result<Log, String> {
-    super::run::<T, _>(async {
+pub(crate) fn run(program: &[Step]) -> Result<Log, String> {
+    on_paused_clock(async {
         let world = Arc::new(World {
             start: Instant::now(),
             log: Mutex::default(),
             steps: AtomicUsize::new(0),
         });
-        Task::<T>::new(world.clone(), Path::new())
-            .run(program.to_vec())
-            .await;
+        let root = Task::new(world.clone(), Vec::new());
+        root.run(program.to_vec()).await;
         let log = world.log.lock().unwrap();
         log.clone()
     })
 }
 
-impl<T: Time> Task<T> {
-    fn new(world: Arc<World>, path: Path) -> Self {
+impl Task {
+    fn new(world: Arc<World>, path: Vec<usize>) -> Self {
         Self {
             world,
             path,
@@ -105,6 +98,7 @@ impl<T: Time> Task<T> {
         Box::pin(async move {
             for (number, step) in steps.into_iter().enumerate() {
                 let outcome = self.step(step.clone()).await;
+                let outcome = outcome.as_deref().unwrap_or("none");
                 self.note(format!("{number}: {step:?}: {outcome}"));
             }
             self.join_all().await;
@@ -123,33 +117,33 @@ impl<T: Time> Task<T> {
         moment.instant(self.world.start)
     }
 
-    async fn step(&mut self, step: Step) -> String {
+    /// Returns the outcome, or `None` if the step was not possible.
+    async fn step(&mut self, step: Step) -> Option<String> {
         match step {
-            Step::Sleep(span) => T::sleep(span.duration()).await,
-            Step::SleepUntil(at) => T::sleep_until(self.at(at)).await,
+            Step::Sleep(span) => time::sleep(span).await,
+            Step::SleepUntil(at) => time::sleep_until(self.at(at)).await,
             Step::Yield => yield_now().await,
-            Step::Put(place, span) => self.put(place, T::sleep(span.duration())),
-            Step::PutUntil(place, at) => self.put(place, T::sleep_until(self.at(at))),
+            Step::Put(place, span) => self.put(place, time::sleep(span)),
+            Step::PutUntil(place, at) => self.put(place, time::sleep_until(self.at(at))),
             Step::Poll(place) => return self.poll(place).await,
             Step::Reset(place, at) => return self.reset(place, at).await,
             Step::Await(place) => return self.wait(place).await,
             Step::Drop(place) => self.sleeps[place] = None,
-            Step::Select(one, other, loser) => return self.select(one, other, loser).await,
+            Step::Select(one, loser) => return self.select(one, loser).await,
             Step::Timeout(span, work) => {
-                let outcome = T::timeout(span.duration(), do_work::<T>(work)).await;
-                return format!("{outcome:?}");
+                let outcome = time::timeout(span, do_work(work)).await.ok();
+                return Some(format!("{outcome:?}"));
             }
             Step::TimeoutAt(at, work) => {
-                let outcome = T::timeout_at(self.at(at), do_work::<T>(work)).await;
-                return format!("{outcome:?}");
+                let outcome = time::timeout_at(self.at(at), do_work(work)).await.ok();
+                return Some(format!("{outcome:?}"));
             }
             Step::Start(place, at, period, behavior) => {
-                let period = period.duration();
                 let mut interval = match at {
-                    Some(at) => T::interval_at(self.at(at), period),
-                    None => T::interval(period),
+                    Some(at) => time::interval_at(self.at(at), period),
+                    None => time::interval(period),
                 };
-                T::set_missed_tick_behavior(&mut interval, behavior);
+                interval.set_missed_tick_behavior(behavior);
                 let far = matches!(at, Some(Moment::Far));
                 self.intervals[place] = Some(Ticking { interval, far });
             }
@@ -170,11 +164,11 @@ impl<T: Time> Task<T> {
             }
             Step::Advance(span) => {
                 self.settle().await;
-                T::advance(span.duration()).await;
+                time::advance(span).await;
                 self.settle().await;
             }
         }
-        String::new()
+        Some(String::new())
     }
 
     /// Waits until the other tasks have nothing left to do at the current instant.
@@ -199,7 +193,7 @@ impl<T: Time> Task<T> {
         }
     }
 
-    fn put(&mut self, place: Place, sleep: T::Sleep) {
+    fn put(&mut self, place: Place, sleep: time::Sleep) {
         self.sleeps[place] = Some(Kept {
             sleep: Box::pin(sleep),
             polled: false,
@@ -208,57 +202,46 @@ impl<T: Time> Task<T> {
     }
 
     /// Returns the sleep in a place, if it may be polled.
-    fn kept(&mut self, place: Place) -> Option<&mut Kept<T>> {
+    fn kept(&mut self, place: Place) -> Option<&mut Kept> {
         self.sleeps[place].as_mut().filter(|kept| !kept.ready)
     }
 
-    async fn poll(&mut self, place: Place) -> String {
-        let Some(kept) = self.kept(place) else {
-            return "none".to_owned();
-        };
-        kept.poll().await
+    async fn poll(&mut self, place: Place) -> Option<String> {
+        Some(self.kept(place)?.poll().await)
     }
 
-    async fn reset(&mut self, place: Place, at: Moment) -> String {
+    async fn reset(&mut self, place: Place, at: Moment) -> Option<String> {
         let at = self.at(at);
-        let start = self.world.start;
-        let Some(kept) = &mut self.sleeps[place] else {
-            return "none".to_owned();
-        };
-        T::reset(kept.sleep.as_mut(), at);
+        let kept = self.sleeps[place].as_mut()?;
+        kept.sleep.as_mut().reset(at);
         kept.polled = false;
         kept.ready = false;
-        let deadline = T::deadline(&kept.sleep);
+        let deadline = kept.sleep.deadline();
         if at <= Instant::now() {
             self.yield_to_driver().await;
         }
-        format!("{:?}", deadline.saturating_duration_since(start))
+        let start = self.world.start;
+        Some(format!("{:?}", deadline.saturating_duration_since(start)))
     }
 
-    async fn wait(&mut self, place: Place) -> String {
+    async fn wait(&mut self, place: Place) -> Option<String> {
         let start = self.world.start;
-        match self.kept(place) {
-            Some(kept) if !kept.is_far(start) => kept.wait().await,
-            _ => "none".to_owned(),
-        }
+        let kept = self.kept(place).filter(|kept| !kept.is_far(start))?;
+        Some(kept.wait().await)
     }
 
-    async fn select(&mut self, one: Place, other: Place, loser: Loser) -> String {
-        let start = self.world.start;
-        let mut is_far = |place| self.kept(place).map(|kept| kept.is_far(start));
-        match (is_far(one), is_far(other)) {
-            (Some(one_is_far), Some(other_is_far)) if !(one_is_far && other_is_far) => {}
-            _ => return "none".to_owned(),
+    async fn select(&mut self, one: Place, loser: Loser) -> Option<String> {
+        let (start, other) = (self.world.start, 1 - one);
+        let one_is_far = self.kept(one)?.is_far(start);
+        let other_is_far = self.kept(other)?.is_far(start);
+        if one_is_far && other_is_far {
+            return None;
         }
-        let [first, second] = &mut self.sleeps;
-        let (first, second) = if one < other {
-            (first, second)
-        } else {
-            (second, first)
-        };
-        let (Some(first), Some(second)) = (first, second) else {
-            return "none".to_owned();
-        };
+        let [mut first, mut second] = self.sleeps.each_mut();
+        if one > other {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let (first, second) = (first.as_mut()?, second.as_mut()?);
         first.polled = true;
         let won = select! {
             biased;
@@ -275,55 +258,45 @@ impl<T: Time> Task<T> {
         if loser == Loser::Dropped {
             self.sleeps[one + other - won] = None;
         }
-        format!("{won} won")
+        Some(format!("{won} won"))
     }
 
-    async fn tick(&mut self, place: Place) -> String {
+    async fn tick(&mut self, place: Place) -> Option<String> {
         let start = self.world.start;
-        match &mut self.intervals[place] {
-            Some(ticking) if !ticking.far => {
-                let due = T::tick(&mut ticking.interval).await;
-                tick_of(due, start)
-            }
-            _ => "none".to_owned(),
-        }
+        let ticking = self.intervals[place].as_mut();
+        let ticking = ticking.filter(|ticking| !ticking.far)?;
+        Some(tick_of(ticking.interval.tick().await, start))
     }
 
-    async fn tick_within(&mut self, place: Place, span: Span) -> String {
+    async fn tick_within(&mut self, place: Place, span: Duration) -> Option<String> {
         let start = self.world.start;
-        let Some(ticking) = &mut self.intervals[place] else {
-            return "none".to_owned();
-        };
-        match T::timeout(span.duration(), T::tick(&mut ticking.interval)).await {
-            Some(due) => tick_of(due, start),
-            None => "timeout".to_owned(),
-        }
+        let ticking = self.intervals[place].as_mut()?;
+        let tick = time::timeout(span, ticking.interval.tick()).await;
+        Some(tick.map_or("timeout".to_owned(), |due| tick_of(due, start)))
     }
 
-    async fn reset_interval(&mut self, place: Place, to: ResetTo) -> String {
+    async fn reset_interval(&mut self, place: Place, to: ResetTo) -> Option<String> {
         let start = self.world.start;
-        let Some(Ticking { interval, far }) = &mut self.intervals[place] else {
-            return "none".to_owned();
-        };
-        *far = matches!(to, ResetTo::After(Span::Max) | ResetTo::At(Moment::Far));
+        let Ticking { interval, far } = self.intervals[place].as_mut()?;
+        *far = matches!(to, ResetTo::After(Duration::MAX) | ResetTo::At(Moment::Far));
         let is_past = match to {
             ResetTo::APeriodFromNow => false,
             ResetTo::Now => true,
-            ResetTo::After(span) => span.duration().is_zero(),
+            ResetTo::After(span) => span.is_zero(),
             ResetTo::At(at) => at.instant(start) <= Instant::now(),
         };
         match to {
-            ResetTo::APeriodFromNow => T::reset_interval(interval),
-            ResetTo::Now => T::reset_immediately(interval),
+            ResetTo::APeriodFromNow => interval.reset(),
+            ResetTo::Now => interval.reset_immediately(),
             // Tokio's `reset_after` panics here.
-            ResetTo::After(Span::Max) => T::reset_at(interval, Moment::Far.instant(start)),
-            ResetTo::After(span) => T::reset_after(interval, span.duration()),
-            ResetTo::At(at) => T::reset_at(interval, at.instant(start)),
+            ResetTo::After(Duration::MAX) => interval.reset_at(Moment::Far.instant(start)),
+            ResetTo::After(span) => interval.reset_after(span),
+            ResetTo::At(at) => interval.reset_at(at.instant(start)),
         }
         if is_past {
             self.yield_to_driver().await;
         }
-        String::new()
+        Some(String::new())
     }
 
     async fn join_all(&mut self) {
@@ -331,26 +304,26 @@ impl<T: Time> Task<T> {
     }
 }
 
-impl<T: Time> Kept<T> {
+impl Kept {
     /// Returns whether the moment is too far for any program to wait for it.
     fn is_far(&self, start: Instant) -> bool {
-        T::deadline(&self.sleep) > start + Duration::from_secs(20 * 365 * 86_400)
+        self.sleep.deadline() > start + Duration::from_secs(20 * 365 * 86_400)
     }
 
     /// Polls once, and returns the part of the result that is defined.
     async fn poll(&mut self) -> String {
-        let elapsed = self.polled.then(|| T::is_elapsed(&self.sleep));
+        let elapsed = self.polled.then(|| self.sleep.is_elapsed());
         let ready = poll_fn(|cx| Poll::Ready(self.sleep.as_mut().poll(cx).is_ready())).await;
         self.polled = true;
         self.ready = ready;
-        format!("{elapsed:?} {ready} {}", T::is_elapsed(&self.sleep))
+        format!("{elapsed:?} {ready} {}", self.sleep.is_elapsed())
     }
 
     async fn wait(&mut self) -> String {
         self.polled = true;
         self.sleep.as_mut().await;
         self.ready = true;
-        format!("{}", T::is_elapsed(&self.sleep))
+        format!("{}", self.sleep.is_elapsed())
     }
 }
 
@@ -364,7 +337,7 @@ fn tick_of(due: Instant, start: Instant) -> String {
 }
 
 /// Does the work of a timeout, and returns the outcome of each timeout inside it.
-fn do_work<T: Time>(work: Work) -> Boxed<'static, Vec<bool>> {
+fn do_work(work: Work) -> Boxed<'static, Vec<bool>> {
     Box::pin(async move {
         match work {
             Work::Ready => Vec::new(),
@@ -376,17 +349,13 @@ fn do_work<T: Time>(work: Work) -> Boxed<'static, Vec<bool>> {
                 Vec::new()
             }
             Work::Sleeps(span) => {
-                T::sleep(span.duration()).await;
+                time::sleep(span).await;
                 Vec::new()
             }
             Work::Within(span, work) => {
-                match T::timeout(span.duration(), do_work::<T>(*work)).await {
-                    Some(mut inner) => {
-                        inner.push(true);
-                        inner
-                    }
-                    None => vec![false],
-                }
+                let within = time::timeout(span, do_work(*work));
+                let inner = within.await.map(|inner| [inner, vec![true]].concat());
+                inner.unwrap_or_else(|_| vec![false])
             }
         }
     })

@@ -7,15 +7,11 @@
 //! that millisecond.
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use tokio::runtime::Runtime;
 use tokio_wheel::Instant;
 
-use super::{
-    program::program,
-    programs,
-    run::run,
-    time::{Ours, Theirs, Time},
-};
-use crate::support::{ms, settle};
+use super::{ours, program::program, programs, theirs};
+use crate::support::{current_thread, ms, multi_thread, paused, settle};
 
 /// The number of programs, which take a few seconds without optimization.
 const PROGRAMS: u32 = 500;
@@ -25,8 +21,8 @@ proptest! {
 
     #[test]
     fn the_same_events_at_the_same_instants(program in program()) {
-        let ours = run::<Ours>(&program).map_err(TestCaseError::fail)?;
-        let theirs = run::<Theirs>(&program).map_err(TestCaseError::fail)?;
+        let ours = ours::run::run(&program).map_err(TestCaseError::fail)?;
+        let theirs = theirs::run::run(&program).map_err(TestCaseError::fail)?;
         prop_assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio::time");
     }
 }
@@ -60,7 +56,7 @@ fn programs_come_to_every_outcome() {
     let mut runner = TestRunner::deterministic();
     for _ in 0..1_000 {
         let program = program().new_tree(&mut runner).unwrap().current();
-        let log = run::<Ours>(&program).unwrap();
+        let log = ours::run::run(&program).unwrap();
         for (_, what) in log.values().flatten() {
             let (_, what) = what.split_once(": ").unwrap_or_default();
             missing.retain(|(step, outcome)| !what.starts_with(step) || !what.ends_with(outcome));
@@ -73,19 +69,50 @@ fn programs_come_to_every_outcome() {
 }
 
 /// The only difference that no program can show. The crate's documentation lists it.
-#[test]
-fn is_elapsed_between_a_reset_and_a_poll() {
-    async fn elapsed<T: Time>() -> bool {
-        let mut sleep = Box::pin(T::sleep(ms(5)));
-        sleep.as_mut().await;
-        T::reset(sleep.as_mut(), Instant::now() + ms(5));
-        T::advance(ms(6)).await;
-        settle().await;
-        let elapsed = T::is_elapsed(&sleep);
-        sleep.as_mut().await;
-        assert!(T::is_elapsed(&sleep));
-        elapsed
+#[tokio::test(start_paused = true)]
+async fn is_elapsed_between_a_reset_and_a_poll() {
+    macro_rules! is_elapsed {
+        ($($time:ident)::+) => {{
+            let mut sleep = Box::pin($($time)::+::sleep(ms(5)));
+            sleep.as_mut().await;
+            sleep.as_mut().reset(Instant::now() + ms(5));
+            $($time)::+::advance(ms(6)).await;
+            settle().await;
+            let elapsed = sleep.is_elapsed();
+            sleep.as_mut().await;
+            assert!(sleep.is_elapsed());
+            elapsed
+        }};
     }
-    assert_eq!(super::run::<Theirs, _>(elapsed::<Theirs>()), Ok(true));
-    assert_eq!(super::run::<Ours, _>(elapsed::<Ours>()), Ok(false));
+    assert!(is_elapsed!(tokio::time));
+    assert!(!is_elapsed!(tokio_wheel));
+}
+
+/// If the system takes the processor away for a millisecond, the timer comes first, in tokio as well. So the test asks
+/// whether the usual order occurs at all.
+#[test]
+fn a_sleep_of_zero_gives_way() {
+    let one_worker: fn() -> Runtime = || multi_thread(1);
+    for runtime in [current_thread, one_worker] {
+        for run in [theirs::first_poll::run, ours::first_poll::run] {
+            let mut occurs = [false; 4];
+            for _ in 0..1_000 {
+                for (occurs, first) in occurs.iter_mut().zip(run(runtime)) {
+                    *occurs |= first == "task";
+                }
+                if occurs == [true; 4] {
+                    break;
+                }
+            }
+            assert_eq!(occurs, [true; 4]);
+        }
+    }
+}
+
+#[test]
+fn on_a_paused_clock_a_sleep_of_zero_is_ready() {
+    assert_eq!(
+        ours::first_poll::run(paused),
+        theirs::first_poll::run(paused)
+    );
 }

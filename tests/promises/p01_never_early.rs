@@ -43,27 +43,25 @@ proptest! {
     }
 }
 
-#[test]
-fn any_duration_saturates() {
-    paused().block_on(async {
-        let far = [
-            Duration::MAX,
-            Duration::MAX / 2,
-            Duration::from_secs(u64::MAX),
-            Duration::from_secs(i64::MAX as u64),
-            Duration::from_nanos(u64::MAX),
-            100 * YEAR,
-        ];
-        for duration in far {
-            let mut sleep = task::spawn(sleep(duration));
-            let mut limit = task::spawn(timeout(duration, pending::<()>()));
-            assert_pending!(sleep.poll());
-            assert_pending!(limit.poll());
-            advance(YEAR / 10).await;
-            tokio::time::sleep(YEAR / 10).await;
-            assert!(!sleep.is_woken() && !limit.is_woken(), "{duration:?}");
-        }
-    });
+#[tokio::test(start_paused = true)]
+async fn any_duration_saturates() {
+    let far = [
+        Duration::MAX,
+        Duration::MAX / 2,
+        Duration::from_secs(u64::MAX),
+        Duration::from_secs(i64::MAX as u64),
+        Duration::from_nanos(u64::MAX),
+        100 * YEAR,
+    ];
+    for duration in far {
+        let mut sleep = task::spawn(sleep(duration));
+        let mut limit = task::spawn(timeout(duration, pending::<()>()));
+        assert_pending!(sleep.poll());
+        assert_pending!(limit.poll());
+        advance(YEAR / 10).await;
+        tokio::time::sleep(YEAR / 10).await;
+        assert!(!sleep.is_woken() && !limit.is_woken(), "{duration:?}");
+    }
 }
 
 /// A thread of another runtime polls a sleep of this timer. The clock of that runtime is an hour
@@ -75,20 +73,16 @@ fn another_runtimes_clock_moves_nobody_ahead() {
         let _entered = home.enter();
         Timer::builder().shards(1).build().unwrap()
     };
-    let (foreign, waker) = (timer.clone(), Waker::noop());
+    let foreign = timer.clone();
     let ahead = thread::spawn(move || {
         paused().block_on(async {
             tokio::time::advance(secs(3_600)).await;
-            let mut short = foreign.sleep(ms(10));
-            let _ = poll(&mut short, waker);
+            let _ = poll(&mut foreign.sleep(ms(10)), Waker::noop());
             let mut earlier = foreign.sleep(secs(60));
-            let _ = poll(&mut earlier, waker);
+            let _ = poll(&mut earlier, Waker::noop());
             Pin::new(&mut earlier).reset(Instant::now() + ms(5));
         });
     });
     ahead.join().unwrap();
-    home.block_on(async {
-        let mut sleep = timer.sleep(secs(600));
-        assert_pending!(poll(&mut sleep, waker));
-    });
+    home.block_on(async { drop(pending_sleep(timer.sleep(secs(600)))) });
 }

@@ -9,29 +9,23 @@ fn every_sleep_fires_however_registration_and_driver_interleave() {
     does_not_hang(|| {
         let runtime = multi_thread(2);
         let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-        let threads: Vec<_> = (0..4)
-            .map(|thread| {
-                let (timer, handle) = (timer.clone(), runtime.handle().clone());
-                thread::spawn(move || {
-                    let body = async move {
-                        for n in 0..400_u64 {
-                            let wait = Duration::from_micros((n * 7 + thread) % 5 * 300);
-                            timer.sleep(wait).await;
-                        }
-                    };
-                    if thread < 2 {
-                        handle.block_on(handle.spawn(body)).unwrap();
-                    } else {
-                        tokio_test::block_on(body);
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let (timer, handle) = (timer.clone(), runtime.handle());
+                let body = async move {
+                    for n in 0..400_u64 {
+                        let wait = Duration::from_micros((n * 7 + thread) % 5 * 300);
+                        timer.sleep(wait).await;
                     }
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        assert_eq!(timer.metrics().pending(), 0);
-        assert_eq!(timer.metrics().cancelled(), 0);
+                };
+                scope.spawn(move || match thread < 2 {
+                    true => handle.block_on(handle.spawn(body)).unwrap(),
+                    false => tokio_test::block_on(body),
+                });
+            }
+        });
+        let metrics = timer.metrics();
+        assert_eq!((metrics.pending(), metrics.cancelled()), (0, 0));
     });
 }
 
@@ -50,9 +44,7 @@ fn what_a_task_without_budget_registers_fires() {
         while let Poll::Ready(budget) = coop::poll_proceed(cx) {
             budget.made_progress();
         }
-        let mut sleep = timer.sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &waker));
-        Poll::Ready(sleep)
+        Poll::Ready(registered(timer.sleep(ms(5)), &waker))
     }));
     runtime.block_on(async {
         tokio::time::sleep(ms(100)).await;

@@ -4,19 +4,9 @@
 
 use super::*;
 
-/// Returns when a `wait` that starts now ends, for tokio and for this crate.
-async fn ends(wait: Duration) -> (Instant, Instant) {
-    let (ours, theirs) = (sleep(wait), tokio::time::sleep(wait));
-    tokio::join!(
-        async {
-            ours.await;
-            Instant::now()
-        },
-        async {
-            theirs.await;
-            Instant::now()
-        },
-    )
+async fn end(future: impl Future) -> Instant {
+    future.await;
+    Instant::now()
 }
 
 /// The paused clock moves in milliseconds, as tokio's alarm does. If the tick divides the origin of the timer, the sleep
@@ -29,7 +19,8 @@ fn the_default_tick_is_not_later_than_tokio() {
         paused().block_on(async {
             tokio::time::advance(Duration::from_nanos(origin)).await;
             for n in 0..500_u64 {
-                let (ours, theirs) = ends(Duration::from_nanos(n * 37_511)).await;
+                let wait = Duration::from_nanos(n * 37_511);
+                let (ours, theirs) = tokio::join!(end(sleep(wait)), end(tokio::time::sleep(wait)));
                 assert!(
                     ours <= theirs + most,
                     "{n}, from {origin} ns: {:?} later",
@@ -40,31 +31,12 @@ fn the_default_tick_is_not_later_than_tokio() {
     }
 }
 
-/// A due entry fires at once, whatever the steps of the alarm.
-#[test]
-fn what_is_due_waits_for_no_alarm() {
-    paused().block_on(async {
-        // This instant is between two of tokio's milliseconds, and between two ticks of the timer.
-        tokio::time::advance(Duration::from_nanos(300_001)).await;
-        let timer = Timer::current();
-        let start = Instant::now();
-        let (_, waker) = Wakes::new();
-        let mut moved = timer.sleep(ms(50));
-        assert_pending!(poll(&mut moved, &waker));
-        Pin::new(&mut moved).reset(start);
-        moved.await;
-        assert_eq!(start.elapsed(), Duration::ZERO);
-    });
-}
-
-/// Blocks one of two workers until a sleep of 300 ms wakes another task.
+/// Blocks one of two workers until a sleep of 300 ms wakes another task. The blocking task has registered a sleep that
+/// expires before.
 ///
-/// The blocking task calls `register` first. A third task keeps the other worker returning to
-/// tokio's alarms. `timer_is_there` says whether the default timer starts before that.
-fn beside_a_worker_that_blocks<T: Send + 'static>(
-    timer_is_there: bool,
-    register: impl FnOnce() -> T + Send + 'static,
-) {
+/// A third task keeps the other worker returning to tokio's alarms. `timer_is_there` says whether the default timer
+/// starts before. Otherwise the blocking task spawns the driver, which must not wait for that task.
+fn beside_a_worker_that_blocks(timer_is_there: bool) {
     let runtime = multi_thread(2);
     runtime.block_on(async {
         let busy = tokio::spawn(async {
@@ -76,10 +48,10 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
             tokio::spawn(sleep(ms(1))).await.unwrap();
         }
         let has_registered = Arc::new(AtomicBool::new(false));
-        let (done, is_done) = std::sync::mpsc::channel();
+        let (done, is_done) = mpsc::channel();
         let registers = has_registered.clone();
         let blocks = tokio::spawn(async move {
-            let _registered = register();
+            let _earliest = pending_sleep(sleep(ms(200)));
             registers.store(true, Ordering::Release);
             is_done.recv().unwrap();
         });
@@ -96,32 +68,18 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
     });
 }
 
-/// Returns a registered sleep that expires before the sleep of 300 ms.
-fn earliest() -> Sleep {
-    let (_, waker) = Wakes::new();
-    let mut earliest = sleep(ms(200));
-    assert_pending!(poll(&mut earliest, &waker));
-    earliest
-}
-
 #[test]
 fn a_worker_that_blocks_makes_no_other_timer_late() {
-    does_not_hang(|| beside_a_worker_that_blocks(true, earliest));
-}
-
-/// The blocking task is the first to need the driver and spawns it. The driver must not wait for
-/// that task.
-#[test]
-fn a_worker_that_starts_the_driver_and_blocks_makes_no_other_timer_late() {
-    does_not_hang(|| beside_a_worker_that_blocks(false, earliest));
+    for timer_is_there in [true, false] {
+        does_not_hang(move || beside_a_worker_that_blocks(timer_is_there));
+    }
 }
 
 /// Runs `MANY` tasks on four workers, in ten rounds. Their sleeps have one deadline.
 ///
 /// One task calls `block`: the first task that runs on the thread where the driver fires the
 /// sleeps. If that thread kept the driver to itself, the driver could not continue.
-fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
-    let block = Arc::new(block);
+fn one_of_many_blocks(block: fn(&AtomicUsize)) {
     let runtime = multi_thread(4);
     // If the blocking worker has watched tokio's alarms, the others may wait without a look at them, as with
     // `tokio::time`. So another thread keeps a worker returning to the alarms.
@@ -135,20 +93,15 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
     let mut rounds = 0;
     let mut wait = ms(100);
     while rounds < 10 {
-        let ran = Arc::new(Ran::default());
+        let [ran, registered] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let drivers_thread = Arc::new(Mutex::new(None));
-        let registered = Arc::new(AtomicUsize::new(0));
         let may_block = Arc::new(AtomicBool::new(false));
         let task = |deadline: Instant| {
-            let (ran, block) = (ran.clone(), block.clone());
+            let (ran, registered) = (ran.clone(), registered.clone());
             let (drivers_thread, may_block) = (drivers_thread.clone(), may_block.clone());
-            let registered = registered.clone();
             async move {
                 let mut sleep = sleep_until(deadline);
-                if poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx)))
-                    .await
-                    .is_pending()
-                {
+                if poll_once(&mut sleep).await.is_pending() {
                     registered.fetch_add(1, Ordering::AcqRel);
                     sleep.await;
                 }
@@ -156,17 +109,16 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
                 if is_drivers && may_block.swap(false, Ordering::AcqRel) {
                     block(&ran);
                 }
-                ran.add();
+                ran.fetch_add(1, Ordering::AcqRel);
             }
         };
         runtime.block_on(async {
             let deadline = Instant::now() + wait;
             // This waker runs on the driver's thread.
-            let on_wake = {
-                let drivers_thread = drivers_thread.clone();
-                move || *drivers_thread.lock().unwrap() = Some(thread::current().id())
-            };
-            let hook = Hook::on_wake(on_wake);
+            let drivers = drivers_thread.clone();
+            let hook = Hook::on_wake(move || {
+                *drivers.lock().unwrap() = Some(thread::current().id());
+            });
             let mut first = sleep_until(deadline);
             let _ = poll(&mut first, &hook.waker());
             let mut tasks = JoinSet::new();
@@ -195,31 +147,14 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
 /// task out of turn, while the worker's next task is in the place from which no other worker takes a task.
 const MANY: usize = 200;
 
-/// The number of tasks that have run.
-#[derive(Default)]
-struct Ran(Mutex<usize>, std::sync::Condvar);
-
-impl Ran {
-    fn add(&self) {
-        *self.0.lock().unwrap() += 1;
-        self.1.notify_all();
-    }
-
-    /// Blocks the thread until `many` tasks have run.
-    fn wait_for(&self, many: usize) {
-        let ran = self.0.lock().unwrap();
-        drop(self.1.wait_while(ran, |ran| *ran < many).unwrap());
-    }
-}
-
-/// One task blocks its worker until all other tasks have run. The other three workers are idle.
+/// The blocking task waits until all other tasks have run. The other three workers are idle.
 #[test]
 fn a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it() {
-    does_not_hang(|| one_of_many_blocks(|ran| ran.wait_for(MANY - 1)));
+    let all_others = |ran: &AtomicUsize| wait_until(|| ran.load(Ordering::Acquire) == MANY - 1);
+    does_not_hang(move || one_of_many_blocks(all_others));
 }
 
-/// One task registers a sleep on its worker, and blocks that worker until the sleep fires. The
-/// other three workers are idle.
+/// The blocking task waits for a sleep that it registers on its worker.
 #[test]
 fn a_task_that_blocks_on_a_sleep_is_woken_from_it() {
     does_not_hang(|| one_of_many_blocks(|_| block_on(sleep(ms(20)))));

@@ -42,45 +42,36 @@ async fn wakes_between_turns(wakes: Arc<Wakes>, all: usize) -> Vec<usize> {
     tokio::spawn(watch).await.unwrap()
 }
 
-#[test]
-fn a_crowd_due_in_one_slot_leave_others_their_turns() {
+#[tokio::test(start_paused = true)]
+async fn a_crowd_due_in_one_slot_leave_others_their_turns() {
     const MANY: usize = 100_000;
-    paused().block_on(async {
-        let (wakes, waker) = Wakes::new();
-        let deadline = Instant::now() + ms(100);
-        let mut sleeps: Vec<_> = (0..MANY).map(|_| sleep_until(deadline)).collect();
-        for sleep in &mut sleeps {
-            assert_pending!(poll(sleep, &waker));
-        }
-        settle().await;
-        // This calls tokio's `advance`, because the driver must do the work.
-        tokio::time::advance(ms(100)).await;
-        let turns = wakes_between_turns(wakes, MANY).await;
-        let most = *turns.iter().max().unwrap();
-        assert!(most <= MOST_AT_ONCE, "one turn made {most} wakes");
-        assert!(sleeps.iter().all(Sleep::is_elapsed));
-    });
+    let (wakes, waker) = Wakes::new();
+    let deadline = Instant::now() + ms(100);
+    let sleeps = (0..MANY).map(|_| registered(sleep_until(deadline), &waker));
+    let sleeps: Vec<_> = sleeps.collect();
+    settle().await;
+    // This calls tokio's `advance`, because the driver must do the work.
+    tokio::time::advance(ms(100)).await;
+    let turns = wakes_between_turns(wakes, MANY).await;
+    let most = *turns.iter().max().unwrap();
+    assert!(most <= MOST_AT_ONCE, "one turn made {most} wakes");
+    assert!(sleeps.iter().all(Sleep::is_elapsed));
 }
 
 /// All entries are in one slot of a coarse level. None is due when the wheel reaches that slot.
-#[test]
-fn cascading_out_of_one_slot_leaves_others_their_turns() {
+#[tokio::test(start_paused = true)]
+async fn cascading_out_of_one_slot_leaves_others_their_turns() {
     const MANY: usize = 100_000;
-    paused().block_on(async {
-        Timer::builder().tick(ms(1)).install().unwrap();
-        let (wakes, waker) = Wakes::new();
-        let start = Instant::now();
-        let mut sleeps: Vec<_> = (0..MANY)
-            .map(|n| sleep_until(start + ms(4_096 + 64 + n as u64 % 4_000)))
-            .collect();
-        for sleep in &mut sleeps {
-            assert_pending!(poll(sleep, &waker));
-        }
-        settle().await;
-        tokio::time::advance(ms(4_096 + 64)).await;
-        let turns = wakes_between_turns(wakes, 1).await.len();
-        assert!(turns >= MANY / MOST_AT_ONCE, "only {turns} turns");
-    });
+    Timer::builder().tick(ms(1)).install().unwrap();
+    let (wakes, waker) = Wakes::new();
+    let start = Instant::now();
+    let deadlines = (0..MANY).map(|n| start + ms(4_096 + 64 + n as u64 % 4_000));
+    let sleeps = deadlines.map(|at| registered(sleep_until(at), &waker));
+    let _sleeps: Vec<_> = sleeps.collect();
+    settle().await;
+    tokio::time::advance(ms(4_096 + 64)).await;
+    let turns = wakes_between_turns(wakes, 1).await.len();
+    assert!(turns >= MANY / MOST_AT_ONCE, "only {turns} turns");
 }
 
 /// Each of many shards has a few due entries.
@@ -93,20 +84,8 @@ fn many_shards_leave_others_their_turns() {
             let timer = Timer::builder().shards(SHARDS).build().unwrap();
             let (wakes, waker) = Wakes::new();
             let deadline = Instant::now() + secs(3_600);
-            let mut sleeps = Vec::new();
-            for _ in 0..SHARDS {
-                // Each thread uses a shard of its own.
-                let (timer, waker) = (timer.clone(), waker.clone());
-                let thread = thread::spawn(move || {
-                    let mut sleeps: Vec<_> =
-                        (0..EACH).map(|_| timer.sleep_until(deadline)).collect();
-                    for sleep in &mut sleeps {
-                        assert_pending!(poll(sleep, &waker));
-                    }
-                    sleeps
-                });
-                sleeps.push(thread.join().unwrap());
-            }
+            let shards = (0..SHARDS).map(|_| elsewhere(&timer, &[deadline; EACH], &waker));
+            let _sleeps: Vec<_> = shards.collect();
             settle().await;
             tokio::time::advance(secs(3_600)).await;
             let turns = wakes_between_turns(wakes, SHARDS * EACH).await;

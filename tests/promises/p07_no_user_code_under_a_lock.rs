@@ -10,9 +10,7 @@ use super::*;
 /// free function.
 fn touch(victim: Sleep) {
     use_shard(victim, &Timer::current());
-    let (_, waker) = Wakes::new();
-    let mut another = sleep(secs(7));
-    let _ = poll(&mut another, &waker);
+    let _ = poll(&mut sleep(secs(7)), &Wakes::new().1);
 }
 
 /// Runs a body under the paused clock, and asserts that the hook it returns has run.
@@ -23,16 +21,9 @@ fn hooked<F: Future<Output = Arc<Hook>>>(body: impl FnOnce() -> F + Send + 'stat
 #[test]
 fn wake_may_drop_a_sleep_of_the_same_batch() {
     hooked(|| async {
-        let (same, later) = (
-            crate::support::pending(sleep(ms(5))),
-            crate::support::pending(sleep(ms(50))),
-        );
-        let hook = Hook::on_wake(|| {
-            touch(same);
-            touch(later);
-        });
-        let mut sleep = sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
+        let (same, later) = (pending_sleep(sleep(ms(5))), pending_sleep(sleep(ms(50))));
+        let hook = Hook::on_wake(|| [same, later].into_iter().for_each(touch));
+        let _sleep = registered(sleep(ms(5)), &hook.waker());
         // First the driver fires the sleep, then the test clock does.
         tokio::time::sleep(ms(10)).await;
         hook
@@ -42,11 +33,10 @@ fn wake_may_drop_a_sleep_of_the_same_batch() {
 #[test]
 fn a_dropped_sleep_may_take_down_another_with_its_waker() {
     hooked(|| async {
-        let other = crate::support::pending(sleep(ms(5)));
+        let other = pending_sleep(sleep(ms(5)));
         let hook = Hook::on_drop(|| touch(other));
-        let mut sleep = sleep(ms(5));
         // The entry holds the only waker.
-        assert_pending!(poll(&mut sleep, &hook.waker()));
+        let sleep = registered(sleep(ms(5)), &hook.waker());
         assert!(!hook.has_run());
         drop(sleep);
         assert_eq!(Timer::current().metrics().pending(), 0);
@@ -57,10 +47,9 @@ fn a_dropped_sleep_may_take_down_another_with_its_waker() {
 #[test]
 fn clone_may_touch_the_shard_at_registration() {
     hooked(|| async {
-        let other = crate::support::pending(sleep(ms(5)));
+        let other = pending_sleep(sleep(ms(5)));
         let hook = Hook::on_clone(|| touch(other));
-        let mut sleep = sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
+        let _sleep = registered(sleep(ms(5)), &hook.waker());
         hook
     });
 }
@@ -69,16 +58,14 @@ fn clone_may_touch_the_shard_at_registration() {
 #[test]
 fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
     hooked(|| async {
-        let mut sleep = crate::support::pending(sleep(ms(5)));
+        let mut sleep = pending_sleep(sleep(ms(5)));
         let hook = Hook::on_clone(|| {
             assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
             assert!(task::spawn(advance(Duration::ZERO)).poll().is_pending());
         });
         let _ = poll(&mut sleep, &hook.waker());
         settle().await;
-        let (_, waker) = Wakes::new();
-        settle().await;
-        assert_ready!(poll(&mut sleep, &waker));
+        assert_ready!(poll(&mut sleep, Waker::noop()));
         hook
     });
 }
@@ -88,20 +75,13 @@ fn the_end_of_a_runtime_may_take_down_sleeps_with_their_wakers() {
     does_not_hang(|| {
         let runtime = paused();
         let entered = runtime.enter();
-        let (one, two, three) = (
-            crate::support::pending(sleep(ms(5))),
-            crate::support::pending(sleep(ms(5))),
-            crate::support::pending(sleep(secs(5))),
-        );
+        let [one, two] = [ms(5), secs(5)].map(|wait| pending_sleep(sleep(wait)));
+        let hooks = [Hook::on_wake(|| drop(one)), Hook::on_drop(|| drop(two))];
+        let _sleeps = hooks
+            .each_ref()
+            .map(|hook| registered(sleep(ms(5)), &hook.waker()));
         drop(entered);
-        let on_wake = Hook::on_wake(move || drop((one, two)));
-        let on_drop = Hook::on_drop(move || drop(three));
-        let (mut first, mut second) = (sleep(ms(5)), sleep(ms(5)));
-        runtime.block_on(async {
-            assert_pending!(poll(&mut first, &on_wake.waker()));
-            assert_pending!(poll(&mut second, &on_drop.waker()));
-        });
         drop(runtime);
-        assert!(on_wake.has_run() && on_drop.has_run());
+        assert!(hooks.iter().all(|hook| hook.has_run()));
     });
 }

@@ -7,18 +7,15 @@ use super::*;
 #[test]
 fn stale_futures_do_not_touch_the_entries_in_their_places() {
     paused().block_on(coop::unconstrained(async {
-        let (_, waker) = Wakes::new();
-        let mut stale: Vec<_> = (0..1_000).map(|_| sleep(ms(1))).collect();
-        for sleep in &mut stale {
-            assert_pending!(poll(sleep, &waker));
-        }
+        let thousand = |wait, waker: &Waker| -> Vec<_> {
+            let sleeps = (0..1_000).map(|_| registered(sleep(wait), waker));
+            sleeps.collect()
+        };
+        let stale = thousand(ms(1), &Wakes::new().1);
         advance(ms(1)).await;
 
         let (wakes, waker) = Wakes::new();
-        let mut fresh: Vec<_> = (0..1_000).map(|_| sleep(ms(10))).collect();
-        for sleep in &mut fresh {
-            assert_pending!(poll(sleep, &waker));
-        }
+        let _fresh = thousand(ms(10), &waker);
         for (n, mut stale) in stale.into_iter().enumerate() {
             assert!(stale.is_elapsed());
             match n % 3 {
@@ -26,7 +23,6 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
                 1 => Pin::new(&mut stale).reset(Instant::now() + secs(5)),
                 _ => {}
             }
-            drop(stale);
         }
         assert_eq!(Timer::current().metrics().pending(), 1_000);
         advance(ms(10)).await;
@@ -42,8 +38,7 @@ fn a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries() {
     let mut stale = sleep(secs(1_000));
     paused().block_on(async { assert_pending!(poll(&mut stale, &waker)) });
     paused().block_on(async {
-        let mut fresh = sleep(secs(500));
-        assert_pending!(poll(&mut fresh, &waker));
+        let mut fresh = registered(sleep(secs(500)), &waker);
         let hostile = Hook::on_clone(quiet_panic).waker();
         let moved = catch_unwind(AssertUnwindSafe(|| poll(&mut stale, &hostile)));
         assert!(moved.is_err());

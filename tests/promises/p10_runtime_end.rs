@@ -4,73 +4,60 @@
 //! message. A new runtime gets a new timer.
 
 use super::*;
-use crate::support::panics::panic_of;
+use crate::support::panics::{message_of, panic_of};
 
 fn pending_on(runtime: &Runtime, waker: &Waker) -> Sleep {
-    let mut sleep = sleep(secs(60));
     let _entered = runtime.enter();
-    assert_pending!(poll(&mut sleep, waker));
-    sleep
+    registered(sleep(secs(60)), waker)
+}
+
+fn timer_of(runtime: &Runtime) -> Timer {
+    let _entered = runtime.enter();
+    Timer::current()
 }
 
 #[test]
 fn who_waits_is_woken_and_told() {
     for runtime in [current_thread(), multi_thread(2), paused()] {
         let (wakes, waker) = Wakes::new();
-        let mut orphan = pending_on(&runtime, &waker);
-        let timer = {
-            let _entered = runtime.enter();
-            Timer::current()
-        };
+        let orphans = [(); 100].map(|()| pending_on(&runtime, &waker));
+        let timer = timer_of(&runtime);
         drop(runtime);
-        assert_eq!(wakes.count(), 1);
+        assert_eq!(wakes.count(), 100);
+        assert_eq!(Arc::strong_count(&wakes), 2, "the wakers must be dropped");
         assert!(timer.is_shutdown());
         let metrics = timer.metrics();
-        assert_eq!((metrics.pending(), metrics.cancelled()), (0, 1));
+        assert_eq!((metrics.pending(), metrics.cancelled()), (0, 100));
 
+        let [mut orphan, ..] = orphans;
         assert!(!orphan.is_elapsed());
         let told = panic_of(|| assert_pending!(poll(&mut orphan, &waker))).message;
         assert!(told.contains("after its timer has shut down"), "{told}");
-        drop(orphan);
     }
 }
 
 #[test]
-fn nothing_leaks() {
-    let (wakes, waker) = Wakes::new();
-    drop(waker);
-    let runtime = multi_thread(1);
-    let orphans: Vec<_> = (0..1_000)
-        .map(|_| pending_on(&runtime, &Waker::from(wakes.clone())))
-        .collect();
-    assert!(Arc::strong_count(&wakes) > 1_000);
-    drop(runtime);
-    assert_eq!(Arc::strong_count(&wakes), 1, "the wakers must be dropped");
-    drop(orphans);
-}
-
-#[test]
 fn an_orphan_past_its_deadline_is_ready() {
-    let (_, waker) = Wakes::new();
-    let runtime = current_thread();
-    let mut orphan = {
-        let _entered = runtime.enter();
-        let mut orphan = sleep(ms(100));
-        assert_pending!(poll(&mut orphan, &waker));
-        orphan
-    };
-    drop(runtime);
-    wait_until(|| Instant::now() >= orphan.deadline());
-    assert!(orphan.is_elapsed());
-    assert_ready!(poll(&mut orphan, &waker));
+    for is_reset in [false, true] {
+        let runtime = current_thread();
+        let entered = runtime.enter();
+        let mut orphan = pending_sleep(sleep(ms(100)));
+        if is_reset {
+            Pin::new(&mut orphan).reset(Instant::now());
+        }
+        drop(entered);
+        drop(runtime);
+        wait_until(|| Instant::now() >= orphan.deadline());
+        assert!(orphan.is_elapsed());
+        assert_ready!(poll(&mut orphan, Waker::noop()));
+    }
 }
 
 #[test]
 fn an_orphan_that_is_reset_is_at_home_in_the_next_runtime() {
     does_not_hang(|| {
-        let (_, waker) = Wakes::new();
         let runtime = current_thread();
-        let mut orphan = pending_on(&runtime, &waker);
+        let mut orphan = pending_on(&runtime, Waker::noop());
         drop(runtime);
         let deadline = Instant::now() + ms(5);
         Pin::new(&mut orphan).reset(deadline);
@@ -85,15 +72,12 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
         for _ in 0..10 {
             paused().block_on(async {
                 sleep(ms(1)).await;
-                timeout(secs(9), yield_now()).await.unwrap();
                 assert_eq!(Timer::current().metrics().fired(), 1);
                 tokio::spawn(sleep(ms(1))).await.unwrap();
                 assert_eq!(Timer::current().metrics().fired(), 2);
             });
             multi_thread(1).block_on(async {
-                let deadline = Instant::now() + ms(1);
-                tokio::spawn(sleep_until(deadline)).await.unwrap();
-                assert!(Instant::now() >= deadline);
+                tokio::spawn(sleep(ms(1))).await.unwrap();
                 assert!(Timer::current().metrics().registered() <= 1);
             });
         }
@@ -102,27 +86,26 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
 
 #[test]
 fn an_entered_handle_decides_which_runtime_drives() {
-    does_not_hang(|| {
-        let (outer, inner) = (current_thread(), multi_thread(1));
-        outer.block_on(async {
-            sleep(ms(100)).await;
-            let mut inside = {
-                let _entered = inner.enter();
-                let mut inside = sleep(ms(100));
-                let (_, waker) = Wakes::new();
-                assert_pending!(poll(&mut inside, &waker));
-                assert_eq!(Timer::current().metrics().registered(), 1);
-                inside
-            };
-            assert_eq!(Timer::current().metrics().registered(), 1);
-            // The sleep fires in the other runtime, and wakes the task of this runtime.
-            (&mut inside).await;
-            sleep(ms(100)).await;
-            assert_eq!(Timer::current().metrics().fired(), 2);
+    for has_timer in [false, true] {
+        does_not_hang(move || {
+            let (outer, inner) = (current_thread(), multi_thread(1));
+            outer.block_on(async {
+                if has_timer {
+                    drop(pending_sleep(sleep(ms(100))));
+                }
+                let before = has_timer.into();
+                let mut inside = pending_on(&inner, Waker::noop());
+                assert_eq!(timer_of(&inner).metrics().registered(), 1);
+                assert_eq!(Timer::current().metrics().registered(), before);
+                // The sleep fires in the other runtime, and wakes the task of this runtime.
+                Pin::new(&mut inside).reset(Instant::now() + ms(100));
+                inside.await;
+                sleep(ms(100)).await;
+                assert_eq!(Timer::current().metrics().fired(), 1);
+            });
+            assert_eq!(timer_of(&inner).metrics().fired(), 1);
         });
-        let _entered = inner.enter();
-        assert_eq!(Timer::current().metrics().fired(), 1);
-    });
+    }
 }
 
 /// A worker polls a sleep under another runtime's handle. That must not bind the worker to the
@@ -131,61 +114,15 @@ fn an_entered_handle_decides_which_runtime_drives() {
 fn an_entered_handle_leaves_no_trace_on_a_worker() {
     does_not_hang(|| {
         let (home, other) = (multi_thread(1), multi_thread(1));
-        let (_, waker) = Wakes::new();
-        let mut visiting = sleep(secs(60));
         home.block_on(home.spawn(async move {
-            {
-                let _entered = other.enter();
-                assert_pending!(poll(&mut visiting, &waker));
-            }
-            let mut at_home = sleep(ms(100));
-            assert_pending!(poll(&mut at_home, &waker));
+            let _visiting = pending_on(&other, Waker::noop());
+            let at_home = registered(sleep(ms(100)), Waker::noop());
             other.shutdown_background();
             at_home.await;
             sleep(ms(100)).await;
             assert!(Timer::current().metrics().fired() >= 2);
         }))
         .unwrap();
-    });
-}
-
-/// A thread polls a sleep under another runtime's handle. Afterwards, the thread must use its own
-/// paused clock, not the other runtime's real clock.
-#[test]
-fn an_entered_handle_leaves_no_trace_on_a_thread() {
-    does_not_hang(|| {
-        let other = multi_thread(1);
-        paused().block_on(async {
-            let mut visiting = sleep(secs(60));
-            let (_, waker) = Wakes::new();
-            {
-                let _entered = other.enter();
-                assert_pending!(poll(&mut visiting, &waker));
-            }
-            let start = Instant::now();
-            sleep(secs(3_600)).await;
-            assert_eq!(start.elapsed(), secs(3_600));
-        });
-    });
-}
-
-#[test]
-fn a_worker_may_run_another_runtime() {
-    does_not_hang(|| {
-        multi_thread(2).block_on(async {
-            tokio::spawn(async {
-                sleep(ms(1)).await;
-                tokio::task::block_in_place(|| {
-                    let inner = current_thread();
-                    let deadline = Instant::now() + ms(5);
-                    inner.block_on(sleep_until(deadline));
-                    assert!(Instant::now() >= deadline);
-                });
-                sleep(ms(1)).await;
-            })
-            .await
-            .unwrap();
-        });
     });
 }
 
@@ -203,9 +140,7 @@ fn a_worker_that_enters_another_runtime_registers_with_its_own() {
             let before = own.metrics().registered();
             {
                 let _entered = other.enter();
-                let (_, waker) = Wakes::new();
-                let mut visiting = sleep(secs(60));
-                assert_pending!(poll(&mut visiting, &waker));
+                let _visiting = pending_sleep(sleep(secs(60)));
                 assert_eq!(own.metrics().registered(), before + 1);
                 let of_other = Timer::current();
                 assert_eq!(of_other.metrics().registered(), 0);
@@ -254,32 +189,56 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     });
 }
 
-/// Destructors that run during the shutdown of a runtime poll, register and drop timers.
+/// A destructor that runs during the shutdown of a runtime polls, registers and drops timers.
+///
+/// The runtime may end while its thread unwinds, as in a test that panics. The sleeps then panic too, and do not wait.
 #[test]
 fn timers_may_be_used_while_the_runtime_shuts_down() {
-    struct UsesTimers(Option<Sleep>);
+    struct UsesTimers(Option<Sleep>, mpsc::Sender<String>);
     impl Drop for UsesTimers {
         fn drop(&mut self) {
-            let (_, waker) = Wakes::new();
-            let mut fresh = sleep(secs(1));
-            let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut fresh, &waker)));
-            let mut old = self.0.take().unwrap();
-            let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut old, &waker)));
+            for mut sleep in [self.0.take().unwrap(), sleep(secs(3_600))] {
+                let polls = AssertUnwindSafe(|| poll(&mut sleep, Waker::noop()));
+                let told = match catch_unwind(polls) {
+                    // The runtime has not dropped the driver yet.
+                    Ok(Poll::Pending) => "shut down later".to_owned(),
+                    Ok(Poll::Ready(())) => "ready early".to_owned(),
+                    Err(panic) => message_of(panic),
+                };
+                self.1.send(told).unwrap();
+            }
             let _ = Timer::try_current().map(|timer| timer.is_shutdown());
         }
     }
-    for runtime in [current_thread(), multi_thread(2)] {
+    let runtimes: [fn() -> Runtime; 2] = [current_thread, || multi_thread(2)];
+    for (new, unwinds) in runtimes
+        .into_iter()
+        .flat_map(|new| [(new, false), (new, true)])
+    {
         does_not_hang(move || {
-            let (_, waker) = Wakes::new();
-            for _ in 0..10 {
-                let uses = UsesTimers(Some(pending_on(&runtime, &waker)));
-                runtime.spawn(async move {
-                    let _uses = uses;
-                    pending::<()>().await;
-                });
-            }
-            runtime.block_on(yield_now());
-            drop(runtime);
+            let (tells, told) = mpsc::channel();
+            let ended = catch_unwind(|| {
+                let runtime = new();
+                for _ in 0..10 {
+                    let uses = UsesTimers(Some(pending_on(&runtime, Waker::noop())), tells.clone());
+                    runtime.spawn(async move {
+                        let _uses = uses;
+                        pending::<()>().await;
+                    });
+                }
+                runtime.block_on(yield_now());
+                if unwinds {
+                    quiet_panic();
+                }
+            });
+            assert_eq!(ended.is_err(), unwinds);
+            drop(tells);
+            let told: Vec<_> = told.iter().collect();
+            assert_eq!(told.len(), 20);
+            assert!(
+                told.iter().all(|told| told.contains("shut down")),
+                "{told:?}"
+            );
         });
     }
 }
@@ -300,42 +259,20 @@ fn a_runtime_without_time_spoils_nothing() {
 }
 
 #[test]
-fn a_timer_of_a_runtime_outlives_no_runtime_but_may_be_polled_anywhere() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-        let deadline = Instant::now() + ms(5);
-        let other = current_thread();
-        other.block_on(async {
-            timer.sleep_until(deadline).await;
-            assert!(Instant::now() >= deadline);
-        });
-        tokio_test::block_on(timer.sleep(ms(1)));
-        drop(runtime);
-        let told = panic_of(|| other.block_on(timer.sleep(secs(1)))).message;
-        assert!(told.contains("after its timer has shut down"), "{told}");
-    });
-}
-
-#[test]
 fn a_sleep_may_change_its_thread_and_runtime_half_way() {
     does_not_hang(|| {
         let (one, two) = (multi_thread(1), current_thread());
         let (wakes, waker) = Wakes::new();
-        let mut moved = sleep(ms(200));
-        {
-            let _entered = one.enter();
-            assert_pending!(poll(&mut moved, &waker));
-        }
+        let entered = one.enter();
+        let mut moved = registered(sleep(ms(200)), &waker);
+        drop(entered);
         let deadline = moved.deadline();
         // The sleep is polled on another executor.
-        let mut moved = thread::spawn(move || {
-            let (_, waker) = Wakes::new();
-            let _ = poll(&mut moved, &waker);
+        let polled = thread::spawn(move || {
+            let _ = poll(&mut moved, &Wakes::new().1);
             moved
-        })
-        .join()
-        .unwrap();
+        });
+        let mut moved = polled.join().unwrap();
         // The sleep is then polled in another runtime, and wakes a task of that runtime.
         two.block_on(&mut moved);
         assert!(Instant::now() >= deadline);
@@ -345,76 +282,40 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
     });
 }
 
+/// Blocks a worker in place on a future, and returns the message of the panic that ends its wait. `after` is called after
+/// each poll.
+fn wait_in_place(future: impl Future, after: impl Fn(bool)) -> String {
+    tokio::task::block_in_place(|| {
+        let panicked = panic_of(|| {
+            let mut future = pin!(future);
+            Handle::current().block_on(poll_fn(|cx| {
+                let polled = future.as_mut().poll(cx);
+                after(polled.is_pending());
+                polled.map(drop)
+            }));
+        });
+        panicked.message
+    })
+}
+
 /// A worker waits within `block_in_place` and `Handle::block_on` for a pending future. Another
 /// thread drops the runtime.
 ///
 /// The drop returns. As in tokio, the worker's poll panics with the reason.
-fn the_drop_returns_while_a_worker_waits_in_place<F: Future>(
-    make: impl FnOnce() -> F + Send + 'static,
-) {
+#[test]
+fn the_drop_returns_while_a_worker_waits_in_place() {
     does_not_hang(|| {
         let runtime = multi_thread(2);
         let (waits, is_waiting) = mpsc::channel();
         let (tells, told) = mpsc::channel();
         runtime.spawn(async move {
-            tokio::task::block_in_place(|| {
-                let panicked = panic_of(|| {
-                    let mut future = pin!(make());
-                    Handle::current().block_on(poll_fn(|cx| {
-                        let polled = future.as_mut().poll(cx);
-                        waits.send(polled.is_pending()).unwrap();
-                        polled.map(drop)
-                    }));
-                });
-                tells.send(panicked.message).unwrap();
-            });
+            let waiting = |is_pending| waits.send(is_pending).unwrap();
+            tells
+                .send(wait_in_place(sleep(secs(3_600)), waiting))
+                .unwrap();
         });
         assert!(is_waiting.recv().unwrap());
         drop(runtime);
-        let told = told.recv().unwrap();
-        assert!(told.contains("shut down"), "{told}");
-    });
-}
-
-#[test]
-fn the_drop_returns_while_a_worker_waits_in_place_for_any_future() {
-    the_drop_returns_while_a_worker_waits_in_place(|| sleep(secs(3_600)));
-    the_drop_returns_while_a_worker_waits_in_place(|| timeout(secs(3_600), pending::<()>()));
-    the_drop_returns_while_a_worker_waits_in_place(|| async {
-        let mut interval = tokio_wheel::interval_at(Instant::now() + secs(3_600), secs(1));
-        interval.tick().await;
-    });
-}
-
-/// A test that panics drops its runtime while it unwinds. A sleep that a task then polls panics too, and does not wait.
-#[test]
-fn a_runtime_may_end_while_its_thread_unwinds() {
-    struct Polls(mpsc::Sender<String>);
-    impl Drop for Polls {
-        fn drop(&mut self) {
-            let polls = || poll(&mut sleep(secs(3_600)), Waker::noop());
-            let told = match catch_unwind(AssertUnwindSafe(polls)) {
-                // The runtime has not dropped the driver yet.
-                Ok(Poll::Pending) => "shut down later".to_owned(),
-                Ok(Poll::Ready(())) => "ready early".to_owned(),
-                Err(panic) => *panic.downcast().unwrap(),
-            };
-            self.0.send(told).unwrap();
-        }
-    }
-    does_not_hang(|| {
-        let (tells, told) = mpsc::channel();
-        let panicked = catch_unwind(|| {
-            let runtime = current_thread();
-            runtime.block_on(sleep(ms(1)));
-            let polls = Polls(tells);
-            runtime.spawn(async move {
-                let _polls = polls;
-                pending::<()>().await;
-            });
-            quiet_panic();
-        });
-        assert!(panicked.is_err());
         let told = told.recv().unwrap();
         assert!(told.contains("shut down"), "{told}");
     });
@@ -426,108 +327,78 @@ fn a_runtime_may_end_while_its_thread_unwinds() {
 fn a_waker_that_panics_at_the_end_harms_no_other_future() {
     does_not_hang(|| {
         let hooks = [Hook::on_wake(quiet_panic), Hook::on_drop(quiet_panic)];
+        let wakers = hooks.each_ref().map(|hook| hook.waker());
         let runtime = multi_thread(3);
         let (waits, is_waiting) = mpsc::channel();
         let (tells, told) = mpsc::channel();
         let (polls, is_polled) = mpsc::channel();
-        let wakers = hooks.map(|hook| hook.waker());
         let starts = waits.clone();
         runtime.spawn(async move {
             let timer = Timer::current();
             starts.send(()).unwrap();
             // The runtime waits for this worker before it wakes the last sleeps.
             wait_until(|| timer.is_shutdown());
-            let hostile = wakers.map(|waker| {
-                let mut hostile = sleep(secs(3_600));
-                assert_pending!(poll(&mut hostile, &waker));
-                hostile
-            });
+            let _hostile = wakers.map(|waker| registered(sleep(secs(3_600)), &waker));
             polls.send(()).unwrap();
             pending::<()>().await;
-            drop(hostile);
         });
         runtime.spawn(async move {
-            tokio::task::block_in_place(|| {
-                let mut waiting = pin!(sleep(secs(3_600)));
-                let mut polled = 0;
-                let panicked = panic_of(|| {
-                    Handle::current().block_on(poll_fn(|cx| {
-                        polled += 1;
-                        if polled == 2 {
-                            // tokio wakes the sleeps in the order in which they were registered.
-                            is_polled.recv().unwrap();
-                        }
-                        let polled = waiting.as_mut().poll(cx);
-                        let _ = waits.send(());
-                        polled
-                    }));
-                });
-                tells.send(panicked.message).unwrap();
+            let polled = AtomicUsize::new(0);
+            let mut waiting = sleep(secs(3_600));
+            let waiting = poll_fn(|cx| {
+                if polled.fetch_add(1, Ordering::Relaxed) == 1 {
+                    // tokio wakes the sleeps in the order in which they were registered.
+                    is_polled.recv().unwrap();
+                }
+                Pin::new(&mut waiting).poll(cx)
             });
+            let message = wait_in_place(waiting, |_| {
+                let _ = waits.send(());
+            });
+            tells.send(message).unwrap();
         });
         is_waiting.recv().unwrap();
         is_waiting.recv().unwrap();
         drop(runtime);
         let told = told.recv().unwrap();
         assert!(told.contains("shut down"), "{told}");
+        assert!(hooks.iter().all(|hook| hook.has_run()));
     });
 }
 
-/// Returns a runtime of one worker that has run sleeps. So the worker remembers the runtime's
-/// timer.
-fn at_home() -> Runtime {
-    let home = multi_thread(1);
-    let sleeps = home.spawn(async {
-        for _ in 0..10 {
-            sleep(ms(1)).await;
-        }
-    });
-    home.block_on(sleeps).unwrap();
-    home
-}
-
-/// The runtimes that a worker may run within `block_in_place`.
-const OTHERS: [fn() -> Runtime; 2] = [current_thread, || multi_thread(1)];
-
-/// A worker runs another runtime in `block_in_place`, and its own runtime shuts down. A pending
-/// sleep of the other runtime does not panic, and fires.
+/// A worker that remembers its runtime's timer runs another runtime in `block_in_place`, and its own runtime shuts down.
+/// A pending sleep of the other runtime does not panic, and fires.
 #[test]
 fn a_sleep_of_another_runtime_outlives_the_workers_own() {
-    for other in OTHERS {
+    let others: [fn() -> Runtime; 2] = [current_thread, || multi_thread(1)];
+    for other in others {
         does_not_hang(move || {
-            let home = at_home();
+            let home = multi_thread(1);
             let (waits, is_waiting) = mpsc::channel();
             let (is_over, over) = mpsc::channel::<()>();
-            let (tells, told) = mpsc::channel();
-            home.spawn(async move {
-                tokio::task::block_in_place(|| {
-                    let run = || {
-                        other().block_on(async {
-                            let mut pending = sleep(ms(200));
-                            assert!(poll_once(&mut pending).await.is_pending());
-                            waits.send(()).unwrap();
-                            over.recv().unwrap();
-                            let deadline = pending.deadline();
-                            pending.await;
-                            assert!(Instant::now() >= deadline);
-                        });
-                    };
-                    let end = catch_unwind(AssertUnwindSafe(run));
-                    tells.send(end.is_ok()).unwrap();
-                });
+            let outlives = home.spawn(async move {
+                for _ in 0..10 {
+                    sleep(ms(1)).await;
+                }
+                let other_runs = || {
+                    other().block_on(async {
+                        let mut pending = sleep(ms(200));
+                        assert!(poll_once(&mut pending).await.is_pending());
+                        waits.send(()).unwrap();
+                        over.recv().unwrap();
+                        let deadline = pending.deadline();
+                        pending.await;
+                        assert!(Instant::now() >= deadline);
+                    });
+                };
+                tokio::task::block_in_place(other_runs);
             });
             is_waiting.recv().unwrap();
-            let timer = {
-                let _entered = home.enter();
-                Timer::current()
-            };
+            let timer = timer_of(&home);
             home.shutdown_background();
             wait_until(|| timer.is_shutdown());
             is_over.send(()).unwrap();
-            assert!(
-                told.recv().unwrap(),
-                "the sleep of the other runtime panicked"
-            );
+            tokio_test::block_on(outlives).expect("the sleep of the other runtime panicked");
         });
     }
 }

@@ -4,38 +4,29 @@
 
 use super::*;
 
-#[test]
-fn ready_sleeps_in_a_loop_let_others_run() {
-    paused().block_on(async {
-        let ran = Arc::new(AtomicBool::new(false));
-        let others = tokio::spawn({
-            let ran = ran.clone();
-            async move { ran.store(true, Ordering::Relaxed) }
-        });
-        let mut turns = 0;
-        while !ran.load(Ordering::Relaxed) {
-            sleep(Duration::ZERO).await;
-            turns += 1;
-            assert!(turns < 10_000, "the other task does not run");
-        }
-        others.await.unwrap();
-    });
+/// Awaits what `make` returns again and again, until another task has run.
+async fn lets_others_run<F: Future>(mut make: impl FnMut() -> F) {
+    let others = tokio::spawn(async {});
+    let mut turns = 0;
+    while !others.is_finished() {
+        make().await;
+        turns += 1;
+        assert!(turns < 10_000, "the other task does not run");
+    }
 }
 
-#[test]
-fn ticks_to_be_made_up_for_let_others_run() {
-    paused().block_on(async {
-        let mut interval = tokio_wheel::interval(ms(1));
-        interval.tick().await;
-        advance(secs(1_000)).await;
-        let others = tokio::spawn(async {});
-        let mut turns = 0;
-        while !others.is_finished() {
-            interval.tick().await;
-            turns += 1;
-            assert!(turns < 10_000, "the other task does not run");
-        }
-    });
+#[tokio::test(start_paused = true)]
+async fn ready_sleeps_in_a_loop_let_others_run() {
+    lets_others_run(|| sleep(Duration::ZERO)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_to_be_made_up_for_let_others_run() {
+    let mut interval = tokio_wheel::interval(ms(1));
+    interval.tick().await;
+    advance(secs(1_000)).await;
+    let interval = Mutex::new(interval);
+    lets_others_run(|| poll_fn(|cx| interval.lock().unwrap().poll_tick(cx))).await;
 }
 
 /// Uses up its budget at every poll, and never ends.
@@ -49,32 +40,22 @@ async fn greedy(polls: Arc<AtomicUsize>) {
     .await;
 }
 
-#[test]
-fn a_timeout_of_a_greedy_future_expires() {
-    paused().block_on(async {
-        let polls = Arc::new(AtomicUsize::new(0));
-        let limited = tokio::spawn(timeout(ms(10), greedy(polls.clone())));
-        settle().await;
-        assert!(
-            polls.load(Ordering::Relaxed) > 1,
-            "the greedy future must be polled again"
-        );
-        assert!(!limited.is_finished());
-        advance(ms(10)).await;
-        assert!(limited.await.unwrap().is_err());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_a_greedy_future_expires() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let limited = tokio::spawn(timeout(ms(10), greedy(polls.clone())));
+    settle().await;
+    assert!(
+        polls.load(Ordering::Relaxed) > 1,
+        "the greedy future must be polled again"
+    );
+    assert!(!limited.is_finished());
+    advance(ms(10)).await;
+    assert!(limited.await.unwrap().is_err());
 }
 
 /// If the budget was used up before the timeout is polled, the timeout waits for new budget.
-#[test]
-fn an_elapsed_timeout_costs_budget_as_well() {
-    paused().block_on(async {
-        let others = tokio::spawn(async {});
-        let mut turns = 0;
-        while !others.is_finished() {
-            timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
-            turns += 1;
-            assert!(turns < 10_000, "the other task does not run");
-        }
-    });
+#[tokio::test(start_paused = true)]
+async fn an_elapsed_timeout_costs_budget_as_well() {
+    lets_others_run(|| timeout(Duration::ZERO, pending::<()>())).await;
 }

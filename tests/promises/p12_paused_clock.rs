@@ -17,33 +17,42 @@ async fn an_idle_runtime_leaps_to_the_next_timer() {
 async fn advance_has_woken_what_is_due_when_it_returns() {
     // The default tick, and a millisecond.
     for unit in [Duration::from_nanos(15_625), ms(1)] {
-        let sleeps = (1..=2_000).map(|n| task::spawn(sleep(n * unit)));
-        let mut due: Vec<_> = sleeps.collect();
-        for sleep in &mut due {
-            assert_pending!(sleep.poll());
-        }
+        let (wakes, waker) = Wakes::new();
+        let sleeps = (1..=2_000).map(|n| registered(sleep(n * unit), &waker));
+        let _sleeps: Vec<_> = sleeps.collect();
         for n in 1..=20 {
             advance(100 * unit).await;
-            let woken = due.iter().filter(|sleep| sleep.is_woken()).count();
-            assert_eq!(woken, n * 100);
+            assert_eq!(wakes.count(), n * 100);
         }
+    }
+}
+
+/// The names of sleeps, in the order in which the sleeps wake.
+#[derive(Clone, Default)]
+struct Order(Arc<Mutex<Vec<usize>>>);
+
+impl Order {
+    /// Registers a sleep with this name.
+    fn register(&self, name: usize, sleep: Sleep) -> Sleep {
+        let order = self.clone();
+        let hook = Hook::on_wake(move || order.0.lock().unwrap().push(name));
+        registered(sleep, &hook.waker())
+    }
+
+    fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
 /// An advance over many deadlines fires them in the order of their ticks.
 #[tokio::test(start_paused = true)]
 async fn a_leap_fires_in_order() {
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let mut sleeps = Vec::new();
-    for n in 0..2_000_u64 {
-        let (order, due) = (order.clone(), n * 7_919 % 2_000 + 1);
-        let hook = Hook::on_wake(move || order.lock().unwrap().push(due));
-        let mut sleep = sleep(ms(due));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
-        sleeps.push(sleep);
-    }
+    let order = Order::default();
+    let due = (0..2_000).map(|n| n * 7_919 % 2_000);
+    let sleeps = due.map(|n| order.register(n, sleep(ms(1 + n as u64))));
+    let _sleeps: Vec<_> = sleeps.collect();
     advance(secs(2)).await;
-    assert!(order.lock().unwrap().iter().copied().eq(1..=2_000));
+    assert!(order.take().into_iter().eq(0..2_000));
 }
 
 #[test]
@@ -67,34 +76,20 @@ fn pause_and_resume_reach_the_wheel() {
     });
 }
 
-/// Returns the order in which `many` sleeps of one deadline wake. They are set one after the other,
-/// over half of `wait`.
-fn order_of_wakes(many: u32, wait: Duration) -> Vec<u32> {
-    paused().block_on(async {
+/// Sleeps of one deadline that were set one after the other wake in the order in which they were set.
+#[tokio::test(start_paused = true)]
+async fn sleeps_of_one_deadline_wake_in_the_order_in_which_they_were_set() {
+    const MANY: usize = 1_000;
+    for wait in [ms(5), ms(100), secs(10), secs(600)] {
         let deadline = Instant::now() + wait;
-        let order = Arc::new(Mutex::new(Vec::new()));
+        let order = Order::default();
         let mut sleeps = Vec::new();
-        for n in 0..many {
-            let order = order.clone();
-            let hook = Hook::on_wake(move || order.lock().unwrap().push(n));
-            let mut sleep = sleep_until(deadline);
-            assert_pending!(poll(&mut sleep, &hook.waker()));
-            sleeps.push(sleep);
-            advance(wait / 2 / many).await;
+        for n in 0..MANY {
+            sleeps.push(order.register(n, sleep_until(deadline)));
+            advance(wait / 2 / MANY as u32).await;
         }
         sleep_until(deadline + ms(1)).await;
-        let order = order.lock().unwrap();
-        order.clone()
-    })
-}
-
-/// Sleeps of one deadline that were set at different times wake in the order in which they were
-/// set.
-#[test]
-fn sleeps_of_one_deadline_wake_in_the_order_in_which_they_were_set() {
-    const MANY: u32 = 1_000;
-    for wait in [ms(5), ms(100), secs(10), secs(600)] {
-        let order = order_of_wakes(MANY, wait);
+        let order = order.take();
         assert!(order.iter().copied().eq(0..MANY), "of {wait:?}: {order:?}");
     }
 }
@@ -120,25 +115,15 @@ fn deadlines_a_millisecond_apart_do_not_fire_together() {
 /// reset. The two sleeps wake after them.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_that_was_postponed_wakes_after_those_that_were_set_before() {
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let hook = |name: usize| {
-        let order = order.clone();
-        Hook::on_wake(move || order.lock().unwrap().push(name))
-    };
+    let order = Order::default();
     let deadline = Instant::now() + ms(100);
-    let mut sleeps = Vec::new();
-    let mut hooks = Vec::new();
-    for (name, wait) in [(0, 100), (1, 10), (2, 10), (3, 100)] {
-        let mut sleep = sleep(ms(wait));
-        let hook = hook(name);
-        assert_pending!(poll(&mut sleep, &hook.waker()));
-        sleeps.push(sleep);
-        hooks.push(hook);
-    }
+    let waits = [100, 10, 10, 100].into_iter().enumerate();
+    let sleeps = waits.map(|(name, wait)| order.register(name, sleep(ms(wait))));
+    let mut sleeps: Vec<_> = sleeps.collect();
     for postponed in &mut sleeps[1..=2] {
         Pin::new(postponed).reset(deadline);
     }
     advance(ms(20)).await;
     advance(ms(80)).await;
-    assert_eq!(*order.lock().unwrap(), [0, 3, 1, 2]);
+    assert_eq!(order.take(), [0, 3, 1, 2]);
 }

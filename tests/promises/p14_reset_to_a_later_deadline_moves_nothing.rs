@@ -4,81 +4,68 @@
 
 use super::*;
 
-/// Returns the number of driver wake-ups until after the old deadline of a sleep. `reset` is the
-/// sleep's new duration, if it is reset.
-fn wakeups(reset: Option<Duration>) -> u64 {
+/// Returns the number of driver wake-ups in 2.5 s, for a sleep of 100 ms and perhaps a sleep of 2 s. The sleep of 2 s may
+/// be reset to a year.
+fn wakeups(has_other: bool, is_reset: bool) -> u64 {
     paused().block_on(async {
-        let start = Instant::now();
         let mut first = task::spawn(sleep(ms(100)));
-        let mut moved = task::spawn(sleep(secs(2)));
         assert_pending!(first.poll());
-        assert_pending!(moved.poll());
-        if let Some(by) = reset {
-            moved.enter(|_, moved| moved.reset(start + by));
+        let mut other = task::spawn(sleep(secs(2)));
+        if has_other {
+            assert_pending!(other.poll());
+        }
+        if is_reset {
+            other.enter(|_, other| other.reset(Instant::now() + YEAR));
         }
         tokio::time::sleep(ms(2_500)).await;
         assert!(first.is_woken());
-        assert_eq!(moved.is_woken(), reset.is_none());
+        assert_eq!(other.is_woken(), has_other && !is_reset);
         Timer::current().metrics().driver_wakeups()
     })
 }
 
 /// The driver visits the old slot of the entry, although it has looked at the wheel before, for the
-/// first timer.
+/// first timer. The slot of a deadline in a year would not be due for days.
 #[test]
 fn the_entry_stays_in_its_old_slot_until_that_is_due() {
-    // The slot of a deadline in a year would not be due for days.
-    let moved = wakeups(Some(YEAR));
-    assert!(moved > wakeups_without(), "the reset moved the entry");
-
-    fn wakeups_without() -> u64 {
-        paused().block_on(async {
-            let mut first = task::spawn(sleep(ms(100)));
-            assert_pending!(first.poll());
-            tokio::time::sleep(ms(2_500)).await;
-            Timer::current().metrics().driver_wakeups()
-        })
-    }
-    assert!(moved <= wakeups(None) + 1);
+    let moved = wakeups(true, true);
+    assert!(moved > wakeups(false, false), "the reset moved the entry");
+    assert!(moved <= wakeups(true, false) + 1);
 }
 
-#[test]
-fn however_often_it_is_reset_it_is_visited_once_for_a_level() {
-    paused().block_on(async {
-        let mut sleep = task::spawn(sleep(secs(2)));
-        assert_pending!(sleep.poll());
-        settle().await;
-        let before = Timer::current().metrics().driver_wakeups();
-        for _ in 0..10_000 {
-            let deadline = sleep.deadline() + ms(1);
-            sleep.enter(|_, sleep| sleep.reset(deadline));
-        }
-        settle().await;
-        assert_eq!(Timer::current().metrics().driver_wakeups(), before);
-        (&mut *sleep).await;
-        let wakeups = Timer::current().metrics().driver_wakeups() - before;
-        assert!(wakeups <= 12, "{wakeups} wake-ups");
-        assert_eq!(Timer::current().metrics().registered(), 1);
-    });
+#[tokio::test(start_paused = true)]
+async fn however_often_it_is_reset_it_is_visited_once_for_a_level() {
+    let mut sleep = task::spawn(sleep(secs(2)));
+    assert_pending!(sleep.poll());
+    settle().await;
+    let before = Timer::current().metrics().driver_wakeups();
+    for _ in 0..10_000 {
+        let deadline = sleep.deadline() + ms(1);
+        sleep.enter(|_, sleep| sleep.reset(deadline));
+    }
+    settle().await;
+    assert_eq!(Timer::current().metrics().driver_wakeups(), before);
+    (&mut *sleep).await;
+    let wakeups = Timer::current().metrics().driver_wakeups() - before;
+    assert!(wakeups <= 12, "{wakeups} wake-ups");
+    assert_eq!(Timer::current().metrics().registered(), 1);
 }
 
 /// A server resets the timer of a connection at each request, so the timer never fires.
-#[test]
-fn a_timer_that_is_put_off_for_ever_never_fires() {
-    paused().block_on(async {
-        let mut idle = task::spawn(sleep(secs(30)));
-        assert_pending!(idle.poll());
-        for _ in 0..1_000 {
-            tokio::time::sleep(secs(1)).await;
-            let deadline = Instant::now() + secs(30);
-            idle.enter(|_, idle| idle.reset(deadline));
-            assert!(!idle.is_woken());
-        }
-        let last = Instant::now();
-        (&mut *idle).await;
-        assert_eq!(last.elapsed(), secs(30));
-        // The driver wakes about once in 30 seconds, and for the cascades through the levels.
-        let wakeups = Timer::current().metrics().driver_wakeups();
-        assert!(wakeups < 1_000, "{wakeups} wake-ups");
-    });
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_is_put_off_for_ever_never_fires() {
+    let mut idle = task::spawn(sleep(secs(30)));
+    assert_pending!(idle.poll());
+    for _ in 0..1_000 {
+        tokio::time::sleep(secs(1)).await;
+        let deadline = Instant::now() + secs(30);
+        idle.enter(|_, idle| idle.reset(deadline));
+        assert!(!idle.is_woken());
+    }
+    let last = Instant::now();
+    (&mut *idle).await;
+    assert_eq!(last.elapsed(), secs(30));
+    // The driver wakes about once in 30 seconds, and for the cascades through the levels.
+    let wakeups = Timer::current().metrics().driver_wakeups();
+    assert!(wakeups < 1_000, "{wakeups} wake-ups");
 }

@@ -4,24 +4,20 @@
 
 use std::time::Instant;
 
-use proptest::{
-    prelude::*,
-    strategy::ValueTree,
-    test_runner::{RngAlgorithm, TestRng, TestRunner},
-};
 use tokio_wheel::{Builder, Duration, Sleep, Timer, sleep};
 
-use crate::support::multi_thread;
+use crate::support::{Random, does_not_hang, multi_thread};
 
-const TASKS: usize = 2_000;
+const TASKS: u64 = 2_000;
 
 /// The number of sleeps that a task makes in a row.
 const SLEEPS: usize = 50;
 
 /// Asserts that no sleep is ready before its duration has elapsed, or before its deadline.
-async fn sleeps(durations: Vec<Duration>, make: fn(&Timer, Duration) -> Sleep) {
+async fn sleeps(mut random: Random, make: fn(&Timer, Duration) -> Sleep) {
     let timer = Timer::current();
-    for duration in durations {
+    for _ in 0..SLEEPS {
+        let duration = Duration::from_nanos(random.below(20_000_000));
         let start = Instant::now();
         let sleep = make(&timer, duration);
         let deadline = sleep.deadline().into_std();
@@ -34,22 +30,17 @@ async fn sleeps(durations: Vec<Duration>, make: fn(&Timer, Duration) -> Sleep) {
 }
 
 fn never_early(builder: Builder) {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
-    let nanos = prop::collection::vec(0..20_000_000_u64, SLEEPS);
     let runtime = multi_thread(2);
     runtime.block_on(async {
         builder.install().unwrap();
     });
     let tasks: Vec<_> = (0..TASKS)
         .map(|n| {
-            let nanos = nanos.new_tree(&mut runner).unwrap().current();
-            let durations = nanos.into_iter().map(Duration::from_nanos).collect();
             let make = match n % 2 {
                 0 => |_: &Timer, duration| sleep(duration),
                 _ => |timer: &Timer, duration| timer.sleep(duration),
             };
-            runtime.spawn(sleeps(durations, make))
+            runtime.spawn(sleeps(Random(n), make))
         })
         .collect();
     for task in tasks {
@@ -59,11 +50,11 @@ fn never_early(builder: Builder) {
 
 #[test]
 fn the_ordinary_timer() {
-    never_early(Timer::builder());
+    does_not_hang(|| never_early(Timer::builder()));
 }
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 #[test]
 fn a_timer_of_high_resolution() {
-    never_early(Timer::builder().high_resolution());
+    does_not_hang(|| never_early(Timer::builder().high_resolution()));
 }

@@ -37,6 +37,7 @@ enum When {
 struct Token {
     when: When,
     action: Action,
+    has_run: Arc<AtomicBool>,
 }
 
 struct Hostile(Arc<Token>);
@@ -57,17 +58,14 @@ impl Hook {
 
     fn new(when: When, action: impl FnOnce() + Send + 'static) -> Arc<Self> {
         let has_run = Arc::new(AtomicBool::new(false));
-        let run = has_run.clone();
-        let action: Box<dyn FnOnce() + Send> = Box::new(move || {
-            run.store(true, Ordering::Relaxed);
-            action();
-        });
-        let action = Mutex::new(Some(action));
-        let waker = Box::new(Hostile(Arc::new(Token { when, action }))).into_waker();
-        Arc::new(Self {
-            waker: Mutex::new(Some(waker)),
-            has_run,
-        })
+        let token = Token {
+            when,
+            action: Mutex::new(Some(Box::new(action))),
+            has_run: has_run.clone(),
+        };
+        let waker = Box::new(Hostile(Arc::new(token))).into_waker();
+        let waker = Mutex::new(Some(waker));
+        Arc::new(Self { waker, has_run })
     }
 
     /// Returns the waker. There is only one, and all other wakers are its clones.
@@ -86,6 +84,7 @@ impl Token {
         // The lock is released first, because the action may use this hook.
         let action = (self.when == now).then(|| self.action.lock().unwrap().take());
         if let Some(Some(action)) = action {
+            self.has_run.store(true, Ordering::Relaxed);
             action();
         }
     }

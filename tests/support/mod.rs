@@ -1,10 +1,4 @@
-//! Helpers for several test files:
-//!
-//! * runtimes, durations, a watchdog, counting wakers, an executor and random numbers;
-//! * hostile user code;
-//! * the auto traits of types;
-//! * logs to compare with other crates;
-//! * messages of panics.
+//! Helpers for several test files.
 
 #![allow(
     dead_code,
@@ -34,10 +28,10 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     task::coop,
 };
-use tokio_wheel::Sleep;
+use tokio_wheel::{Instant, Sleep, Timer};
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -72,29 +66,15 @@ pub(crate) fn paused() -> Runtime {
         .unwrap()
 }
 
-/// Returns how long [`does_not_hang`] waits, in seconds.
-///
-/// A test needs a few seconds on an idle machine, and up to a minute where four processes spin on
-/// two cores. The environment variable `HANGS_AFTER` sets another limit in seconds. It helps while
-/// you work on a test that hangs.
-fn hangs_after() -> Duration {
-    match std::env::var("HANGS_AFTER") {
-        Ok(limit) => secs(
-            limit
-                .parse()
-                .expect("`HANGS_AFTER` must be a number of seconds"),
-        ),
-        Err(_) => secs(600),
-    }
-}
-
 /// Runs `body` on its own thread, and fails if it has not returned within ten minutes.
 ///
-/// A body that breaks a promise about locks or lost timers waits forever instead of failing.
+/// A body that breaks a promise about locks or lost timers waits forever instead of failing. The environment variable
+/// `HANGS_AFTER` sets another limit in seconds, while you work on a test that hangs.
 pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (ended, end) = mpsc::channel::<()>();
     let name = thread::current().name().unwrap_or("body").to_owned();
-    let limit = hangs_after();
+    let limit = std::env::var("HANGS_AFTER").map_or(600, |limit| limit.parse().unwrap());
+    let limit = secs(limit);
     let body = thread::Builder::new().name(name.clone()).spawn(move || {
         // The thread drops it when the body returns or panics.
         let _ended = ended;
@@ -176,11 +156,26 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Outp
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
+/// Registers a sleep for a new task, and returns it.
+pub(crate) fn pending(sleep: Sleep) -> Sleep {
+    registered(sleep, &Wakes::new().1)
+}
+
 /// Polls a sleep, which must be pending, and returns it.
-pub(crate) fn pending(mut sleep: Sleep) -> Sleep {
-    let (_, waker) = Wakes::new();
-    assert!(poll(&mut sleep, &waker).is_pending());
+pub(crate) fn registered(mut sleep: Sleep, waker: &Waker) -> Sleep {
+    assert!(poll(&mut sleep, waker).is_pending());
     sleep
+}
+
+/// Registers sleeps on a new thread, and therefore in the next shard. Returns the sleeps.
+pub(crate) fn elsewhere(timer: &Timer, deadlines: &[Instant], waker: &Waker) -> Vec<Sleep> {
+    let runtime = Handle::current();
+    let register = || {
+        let _entered = runtime.enter();
+        let sleeps = deadlines.iter().map(|at| timer.sleep_until(*at));
+        sleeps.map(|sleep| registered(sleep, waker)).collect()
+    };
+    thread::scope(|scope| scope.spawn(register).join().unwrap())
 }
 
 /// Blocks the thread until the future is ready, like an executor without timers.
@@ -228,6 +223,12 @@ impl Random {
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
+}
+
+/// Moves a paused clock at once, so that the driver fires late.
+pub(crate) async fn leap(duration: Duration) {
+    tokio::time::advance(duration).await;
+    settle().await;
 }
 
 /// Lets all other tasks of a current-thread runtime run until they have nothing left to do at the

@@ -43,7 +43,7 @@ pub(crate) fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
 }
 
 /// Returns the text of a call of `panic!`.
-fn message_of(payload: Box<dyn Any + Send>) -> String {
+pub(crate) fn message_of(payload: Box<dyn Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(formatted) => *formatted,
         Err(payload) => (*payload.downcast::<&str>().unwrap()).to_owned(),

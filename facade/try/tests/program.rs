@@ -1,6 +1,12 @@
 //! Puts a program with a dependency on the wheel, and takes it back.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+const TOOL: &str = env!("CARGO_BIN_EXE_cargo-on-wheel");
 
 const MANIFEST: &str = r#"
 [package]
@@ -50,58 +56,98 @@ fn compared(printed: &str) -> (Vec<&str>, Vec<String>) {
     (sides.collect(), words.collect())
 }
 
-fn command_in(folder: &Path, program: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder);
+/// Returns a command in a folder. The program `on-wheel` is the tool. Spaces separate the arguments, except within `'`.
+fn command_in(folder: &Path, line: &str) -> Command {
+    let parts = line.split('\'').enumerate();
+    let mut words = parts.flat_map(|(number, part)| match number % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    let program = words.next().unwrap();
+    let mut command = Command::new(if program == "on-wheel" { TOOL } else { program });
+    command.args((program == "on-wheel").then_some(program));
+    command.args(words).current_dir(folder);
     command.env_remove("CARGO_TARGET_DIR");
     // The builds take most of the time.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     command
 }
 
-/// Runs a command in a folder, and returns what it prints, or all its output if it fails.
-fn try_run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = command_in(folder, program, arguments).output().unwrap();
-    if output.status.success() {
-        Ok(String::from_utf8(output.stdout).unwrap())
-    } else {
-        Err(String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
-    }
+/// Runs a command that must succeed, and returns what it prints.
+#[track_caller]
+fn run(folder: &Path, line: &str) -> String {
+    let output = command_in(folder, line).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a command that must succeed.
+/// Runs a command. Its output must contain these parts, and is returned, with its exit code.
 #[track_caller]
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
-    let printed = try_run(folder, program, arguments);
-    printed.unwrap_or_else(|errors| panic!("{program} {arguments:?}: {errors}"))
+fn output_of(mut command: Command, parts: &[&str]) -> (Option<i32>, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let output = String::from_utf8([stdout, stderr].concat()).unwrap();
+    for part in parts {
+        assert!(output.contains(part), "{command:?} lacks {part}: {output}");
+    }
+    (status.code(), output)
+}
+
+/// Runs a command that must fail with an output that has these parts. Returns the output.
+#[track_caller]
+fn fails(command: Command, parts: &[&str]) -> String {
+    let (code, output) = output_of(command, parts);
+    assert_ne!(code, Some(0), "{output}");
+    output
+}
+
+fn write(folder: &Path, file: &str, text: &str) {
+    let path = folder.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn read(folder: &Path, file: &str) -> String {
+    fs::read_to_string(folder.join(file)).unwrap()
+}
+
+#[track_caller]
+fn assert_lock_is(folder: &Path, lock: &str) {
+    let is_kept = read(folder, "Cargo.lock") == lock;
+    assert!(is_kept, "Cargo.lock has changed");
+}
+
+#[track_caller]
+fn assert_runs_on(krate: &str, folder: &Path, line: &str) {
+    let printed = run(folder, line);
+    assert!(printed.starts_with(&format!("{krate}::")), "{printed}");
 }
 
 #[test]
 fn a_program_goes_to_the_wheel_and_back() {
-    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
     let folder = tempfile::tempdir().unwrap();
     let folder = &folder.path().join("an author's program");
-    fs::create_dir(folder).unwrap();
-    fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
-    fs::create_dir(folder.join("src")).unwrap();
-    fs::write(folder.join("src/main.rs"), MAIN).unwrap();
-    let pin = |package, version| {
-        let arguments = ["update", "--quiet", package, "--precise", version];
-        run(folder, "cargo", &arguments)
-    };
+    write(folder, "Cargo.toml", MANIFEST);
+    write(folder, "src/main.rs", MAIN);
+    let pin = |package| run(folder, &format!("cargo update --quiet {package}"));
     // The wheel needs a newer slab than this lock file has.
-    pin("slab", "0.4.9");
-    let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
+    pin("slab --precise 0.4.9");
+    let lock = read(folder, "Cargo.lock");
 
-    let printed = run(folder, tool, &["on-wheel", "cargo", "run", "--quiet"]);
-    assert!(printed.starts_with("tokio_wheel::"), "{printed}");
+    assert_runs_on("tokio_wheel", folder, "on-wheel cargo run --quiet");
 
     let compare = |runs| {
-        let options = ["--alternative", "--runs", runs, "--build", "build"];
-        let arguments = [&["on-wheel", "compare"][..], &options, &["--", "{}"]].concat();
-        run(folder, tool, &arguments)
+        let options = "--alternative --build build --runs";
+        run(
+            folder,
+            &format!("on-wheel compare {options} {runs} -- {{}}"),
+        )
     };
-    let printed = compare("2");
+    let printed = compare(2);
     let (sides, table) = compared(&printed);
     // tokio has the same types with its alternative timer.
     let (tokio, wheel) = ("tokio", "tokio_wheel");
@@ -127,110 +173,65 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert_eq!(cfg!(unix), printed.contains("\nCPU s "), "{printed}");
 
     // A mistake, and Ctrl-C while the command of the user runs, end the tool.
-    let arguments = ["on-wheel", "compare", "--", "./load-test.sh"];
-    let errors = try_run(folder, tool, &arguments).unwrap_err();
-    assert!(errors.contains("no `{}`"), "{errors}");
-    fs::create_dir(folder.join("src/bin")).unwrap();
-    fs::write(folder.join("src/bin/other.rs"), "fn main() { error }").unwrap();
-    let arguments = ["on-wheel", "compare", "--", "{}"];
-    let errors = try_run(folder, tool, &arguments).unwrap_err();
-    let names = "`--bin NAME`: [\"other\", \"program\"]";
-    assert!(errors.contains(names), "{errors}");
-    fs::remove_dir_all(folder.join("src/bin")).unwrap();
-    let arguments = ["on-wheel", "compare", "--perf", "--", "{}"];
-    let mut command = command_in(folder, tool, &arguments);
-    // Has cargo and rustc, but no perf.
-    let toolchain = Path::new(env!("CARGO")).parent().unwrap();
-    command.env("CARGO", env!("CARGO")).env("PATH", toolchain);
-    let errors = command.output().unwrap().stderr;
-    let errors = String::from_utf8(errors).unwrap();
-    assert!(errors.contains("linux-perf"), "{errors}");
-    assert!(!errors.contains("Compiling"), "{errors}");
-    let options = ["--build", "build --target-dir shared", "--", "{}"];
-    let errors = try_run(
-        folder,
-        tool,
-        &[&["on-wheel", "compare"], &options[..]].concat(),
-    );
-    let errors = errors.unwrap_err();
-    assert!(errors.contains("the same file"), "{errors}");
-    let arguments = ["on-wheel", "--folder", ".", "patch"];
-    let errors = try_run(folder, tool, &arguments).unwrap_err();
-    assert!(errors.contains("must be empty"), "{errors}");
+    let compare_fails = |line: &str, parts: &[&str]| {
+        let line = format!("on-wheel compare --build {line} {{}}");
+        fails(command_in(folder, &line), parts)
+    };
+    compare_fails("'build --target-dir shared' --", &["the same file"]);
     if cfg!(unix) {
-        let arguments = [
-            "on-wheel",
-            "compare",
-            "--build",
-            "build",
-            "--",
-            "sh",
-            "-c",
-            "kill -INT $PPID",
-            "{}",
-        ];
-        let errors = try_run(folder, tool, &arguments).unwrap_err();
-        assert!(errors.contains("interrupted"), "{errors}");
-        assert!(errors.contains("must end by itself: sh -c"), "{errors}");
+        let parts = ["interrupted", "must end by itself: sh -c"];
+        compare_fails("build -- sh -c 'kill -INT $PPID'", &parts);
 
         // The last run fails. The table has the round before.
-        let fails = "echo run: 2; echo run: 1 | tee -a runs; test $(wc -l < runs) -lt 6";
-        let arguments = [
-            "on-wheel", "compare", "--runs", "2", "--build", "build", "--", "sh", "-c", fails, "{}",
+        let script = "echo run: 2; echo run: 1 | tee -a runs; test $(wc -l < runs) -lt 6";
+        let parts = [
+            "wheel, run 2 of 2: the command `sh -c",
+            "Too few runs for an interval: 1, and 6",
         ];
-        let output = try_run(folder, tool, &arguments).unwrap_err();
+        let output = compare_fails(&format!("build --runs 2 -- sh -c '{script}'"), &parts);
         let (_, table) = compared(&output);
         let rows = ["run tokio 1.000", "wheel 1.000"].map(String::from);
         let places = table.windows(2).filter(|pair| pair == &rows);
         assert_eq!(places.count(), 1, "{output}");
-        assert!(
-            output.contains("wheel, run 2 of 2: the command `sh -c"),
-            "{output}"
-        );
-        assert!(
-            output.contains("Too few runs for an interval: 1, and 6"),
-            "{output}"
-        );
         assert!(!output.contains("probability"), "{output}");
     }
     if cfg!(target_os = "linux") {
-        check_perf(folder, tool);
+        check_perf(folder);
     }
 
-    let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
-    assert!(is_kept, "Cargo.lock has changed");
-    let printed = run(folder, "cargo", &["run", "--quiet"]);
-    assert!(printed.starts_with("tokio::"), "{printed}");
+    assert_lock_is(folder, &lock);
+    assert_runs_on("tokio", folder, "cargo run --quiet");
 
     // The printed steps do the same.
-    let printed = run(folder, tool, &["on-wheel", "patch"]);
+    let printed = run(folder, "on-wheel patch");
     let (_, lines) = printed.split_once("[patch.crates-io]").unwrap();
     let (lines, steps) = lines.split_once("\n\n").unwrap();
     let manifest = format!("{MANIFEST}\n[patch.crates-io]{lines}\n");
-    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
-    let (_, update) = steps.split_once("`cargo ").unwrap();
-    let update: Vec<_> = update.split('`').next().unwrap().split(' ').collect();
-    run(folder, "cargo", &update);
-    let printed = run(folder, "cargo", &["run", "--quiet"]);
-    assert!(printed.starts_with("tokio_wheel::"), "{printed}");
+    write(folder, "Cargo.toml", &manifest);
+    run(
+        folder,
+        steps
+            .split('`')
+            .find(|step| step.starts_with("cargo "))
+            .unwrap(),
+    );
+    assert_runs_on("tokio_wheel", folder, "cargo run --quiet");
 
     // A tokio that is too old for the wheel. The tool builds all sides with a newer one.
-    fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
-    fs::write(folder.join("Cargo.lock"), lock).unwrap();
-    pin("tokio", "1.42.1");
-    let lock = fs::read_to_string(folder.join("Cargo.lock")).unwrap();
-    let printed = compare("1");
+    write(folder, "Cargo.toml", MANIFEST);
+    write(folder, "Cargo.lock", &lock);
+    pin("tokio --precise 1.42.1");
+    let lock = read(folder, "Cargo.lock");
+    let printed = compare(1);
     let (sides, table) = compared(&printed);
     assert_eq!(sides, rounds[..2].concat(), "{printed}");
     assert!(table.contains(&"alternative 1.000".into()), "{printed}");
-    let is_kept = fs::read_to_string(folder.join("Cargo.lock")).unwrap() == lock;
-    assert!(is_kept, "Cargo.lock has changed");
+    assert_lock_is(folder, &lock);
 }
 
 /// Compares under a `perf` that has no permission, under a `perf` that fails for the wheel, and with a program that has no symbols.
-fn check_perf(folder: &Path, tool: &str) {
+fn check_perf(folder: &Path) {
     let bin = folder.join("bin");
-    fs::create_dir(&bin).unwrap();
     let program = folder.join("target/debug/program");
     let sample = format!(
         "' 7 10 55e9 tokio::time::sleep (%s)\\n' '{}'",
@@ -240,50 +241,37 @@ fn check_perf(folder: &Path, tool: &str) {
     let perf = format!(
         "#!/bin/sh\ncase $* in script*) printf {sample} ;; *target-wheel*) exit 9 ;; esac\n"
     );
-    let try_run = |build, runs| {
-        let options = [
-            "--perf", "--runs", runs, "--build", build, "--", "true", "{}",
-        ];
-        let mut command = command_in(
-            folder,
-            tool,
-            &[&["on-wheel", "compare"], &options[..]].concat(),
-        );
+    let perf_fails = |build, parts: &[&str]| {
+        let line = format!("on-wheel compare --perf --runs 6 --build '{build}' -- true {{}}");
+        let mut command = command_in(folder, &line);
         let path = env::var_os("PATH").unwrap();
         let path = [bin.clone()].into_iter().chain(env::split_paths(&path));
-        let output = command
-            .env("PATH", env::join_paths(path).unwrap())
-            .output()
-            .unwrap();
-        assert!(!output.status.success());
-        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        command.env("PATH", env::join_paths(path).unwrap());
+        fails(command, parts)
     };
-    write_executable(&bin.join("perf"), "#!/bin/sh\nexit 255\n");
-    let output = try_run("build", "6");
-    assert!(output.contains("perf_event_paranoid=2"), "{output}");
+    write_executable(&bin, "perf", "#!/bin/sh\nexit 255\n");
+    let output = perf_fails("build", &["perf_event_paranoid=2"]);
     assert!(!output.contains("Finished"), "{output}");
-    write_executable(&bin.join("perf"), &perf);
-    let output = try_run("build", "6");
-    assert!(output.contains("wheel against tokio. "), "{output}");
-    assert!(output.contains("prints no line `NAME: NUMBER`"), "{output}");
+    write_executable(&bin, "perf", &perf);
+    let parts = [
+        "wheel against tokio. ",
+        "prints no line `NAME: NUMBER`",
+        "error: wheel, the run under perf: ",
+    ];
+    let output = perf_fails("build", &parts);
     let (_, table) = compared(&output);
     assert!(table.contains(&"timers % tokio 100.0".into()), "{output}");
-    assert!(
-        output.contains("error: wheel, the run under perf: "),
-        "{output}"
-    );
 
-    let output = try_run("build --config profile.dev.strip=true", "6");
-    assert!(output.contains("is stripped"), "{output}");
+    let output = perf_fails("build --config profile.dev.strip=true", &["is stripped"]);
     assert!(!output.contains("---"), "{output}");
 }
 
-fn write_executable(path: &Path, content: &str) {
-    fs::write(path, content).unwrap();
+fn write_executable(folder: &Path, file: &str, content: &str) {
+    write(folder, file, content);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o755)).unwrap();
     }
 }
 
@@ -301,201 +289,172 @@ fn main() {
 
 /// Makes a program and a library in a folder. Only the program's feature `timers` needs tokio.
 fn make_program(folder: &Path) {
-    for name in ["program", "library"] {
-        fs::create_dir_all(folder.join(name).join("src")).unwrap();
-        let manifest = format!(
-            "[package]\nname = '{name}'\nedition = '2024'\n\n[workspace]\n\n[dependencies]\n"
-        );
-        fs::write(folder.join(name).join("Cargo.toml"), manifest).unwrap();
-    }
-    fs::write(folder.join("library/src/lib.rs"), "").unwrap();
-    let manifest = fs::read_to_string(folder.join("program/Cargo.toml")).unwrap();
-    let manifest = manifest
+    let manifest = |name| {
+        format!("[package]\nname = '{name}'\nedition = '2024'\n\n[workspace]\n\n[dependencies]\n")
+    };
+    write(folder, "library/Cargo.toml", &manifest("library"));
+    write(folder, "library/src/lib.rs", "");
+    let manifest = manifest("program")
         + "tokio = { version = '1.54', features = ['time'], optional = true }\n
            [features]\ntimers = ['dep:tokio']\n";
-    fs::write(folder.join("program/Cargo.toml"), manifest).unwrap();
-    fs::write(folder.join("program/src/main.rs"), OPTIONAL_MAIN).unwrap();
+    write(folder, "program/Cargo.toml", &manifest);
+    write(folder, "program/src/main.rs", OPTIONAL_MAIN);
     // Not the newest tokio.
-    let pin = ["update", "--quiet", "tokio", "--precise", "1.54.0"];
-    run(&folder.join("program"), "cargo", &pin);
+    let pin = "cargo update --quiet tokio --precise 1.54.0";
+    run(&folder.join("program"), pin);
 }
 
 #[test]
 fn a_command_of_cargo_does_what_it_does_without_the_wheel() {
-    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     make_program(folder);
-    let lock = fs::read_to_string(folder.join("program/Cargo.lock")).unwrap();
+    let lock = read(folder, "program/Cargo.lock");
     // Cargo does not apply these lints to packages of the registry.
     let flags = "[build]\nrustflags = ['-Dwarnings', '-Dunsafe-code']\n";
-    fs::create_dir(folder.join(".cargo")).unwrap();
-    fs::write(folder.join(".cargo/config.toml"), flags).unwrap();
+    write(folder, ".cargo/config.toml", flags);
     // The feature and the manifest of another folder.
-    let command = |before: &[&str], after: &[&str]| {
-        let manifest = "--manifest-path=program/Cargo.toml";
-        let options = ["run", "--quiet", "--features", "timers", manifest];
-        let arguments = [&["on-wheel", "cargo"], before, &options, after].concat();
-        let printed = run(folder, tool, &arguments);
-        assert!(printed.starts_with("tokio_wheel::"), "{printed}");
-        let is_kept = fs::read_to_string(folder.join("program/Cargo.lock")).unwrap() == lock;
-        assert!(is_kept, "Cargo.lock has changed");
+    let options = "--quiet --features timers --manifest-path=program/Cargo.toml";
+    let command = |before: &str, after: &str| {
+        let line = format!("on-wheel cargo {before} run {options} {after}");
+        assert_runs_on("tokio_wheel", folder, &line);
+        assert_lock_is(&folder.join("program"), &lock);
     };
-    command(&[], &[]);
-    command(&[], &["--locked"]);
-    command(&["--config", "net.retry=1"], &[]);
-    command(&[], &["--config", "net.retry=1"]);
+    command("", "");
+    command("", "--locked");
+    command("--config net.retry=1", "");
+    command("", "--config net.retry=1");
     // The program has arguments without `--`.
-    command(&[], &["echo", "--features", "none", "--config", "none"]);
+    command("", "echo --features none --config none");
     if cfg!(unix) {
-        let run = "run -q --features timers --manifest-path program/Cargo.toml --".split(' ');
-        let kill = ["sh", "-c", "kill -ABRT $PPID"];
-        let words = Vec::from_iter(["on-wheel", "cargo"].into_iter().chain(run).chain(kill));
-        let status = command_in(folder, tool, &words).status().unwrap();
+        let line = format!("on-wheel cargo run {options} -- sh -c 'kill -ABRT $PPID'");
+        let status = command_in(folder, &line).status().unwrap();
         assert_eq!(status.code(), Some(134), "a shell shows this code");
     }
     // Requests to the registry fail.
     let config = format!("{flags}[http]\nproxy = 'localhost:1'\n[net]\nretry = 0\n");
-    fs::write(folder.join(".cargo/config.toml"), config).unwrap();
-    command(&[], &["--offline"]);
-    command(&["--frozen"], &[]);
+    write(folder, ".cargo/config.toml", &config);
+    command("", "--offline");
+    command("--frozen", "");
     if let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") {
-        command(&[&format!("+{toolchain}"), "--offline"], &[]);
+        command(&format!("+{toolchain} --offline"), "");
     }
 }
 
 #[test]
 fn cargo_lock_keeps_the_changes_of_others() {
-    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
     let folder = tempfile::tempdir().unwrap();
     make_program(folder.path());
     let folder = &folder.path().join("program");
-    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let manifest = read(folder, "Cargo.toml");
     let manifest = manifest.replace("[features]", "[features]\ndefault = ['timers']");
-    let lock = || fs::read_to_string(folder.join("Cargo.lock")).unwrap();
-    let before = lock();
+    let before = read(folder, "Cargo.lock");
     let reset = || {
-        fs::write(folder.join("Cargo.toml"), &manifest).unwrap();
-        fs::write(folder.join("Cargo.lock"), &before).unwrap();
+        write(folder, "Cargo.toml", &manifest);
+        write(folder, "Cargo.lock", &before);
     };
-    let add = ["cargo", "add", "--quiet", "--path", "../library"];
-    let add_in_run = [&["cargo", "run", "--quiet", "--"], &add[..]].concat();
-    for command in [&add[..], &add_in_run] {
+    let add = "cargo add --quiet --path ../library";
+    for command in [add.to_owned(), format!("cargo run --quiet -- {add}")] {
         reset();
-        run(folder, tool, &[&["on-wheel"], command].concat());
+        run(folder, &format!("on-wheel {command}"));
         let library = "[[package]]\nname = \"library\"\nversion = \"0.0.0\"\n\n";
-        assert!(lock().contains(library), "{}", lock());
+        let lock = read(folder, "Cargo.lock");
+        assert!(lock.contains(library), "{lock}");
         let expected = before.replace(" \"tokio\",\n", " \"library\",\n \"tokio\",\n");
-        assert_eq!(lock().replace(library, ""), expected);
+        assert_eq!(lock.replace(library, ""), expected);
     }
 
     // A cargo that does not see the wheel, which the tool reports.
     reset();
-    let inside = ["on-wheel", "cargo", "run", "--", "cargo", "check"];
-    let mut inside = command_in(folder, tool, &inside);
-    let errors = inside.output().unwrap().stderr;
-    let errors = String::from_utf8(errors).unwrap();
-    assert!(errors.contains("did not use the wheel"), "{errors}");
-    assert_eq!(lock(), before);
+    let inside = || command_in(folder, "on-wheel cargo run -- cargo check");
+    output_of(inside(), &["did not use the wheel"]);
+    assert_lock_is(folder, &before);
     // Git writes such files on Windows.
-    fs::write(folder.join("Cargo.lock"), before.replace('\n', "\r\n")).unwrap();
-    assert!(inside.status().unwrap().success());
-    assert_eq!(lock(), before);
+    write(folder, "Cargo.lock", &before.replace('\n', "\r\n"));
+    assert!(inside().status().unwrap().success());
+    assert_lock_is(folder, &before);
 
     // Two tools at once, and a program that uses the wheel already.
     reset();
-    let inside = ["on-wheel", "cargo", "run", "--", tool, "on-wheel", "patch"];
-    let errors = try_run(folder, tool, &inside).unwrap_err();
-    assert!(errors.contains("has tokio-wheel already"), "{errors}");
-    assert_eq!(lock(), before);
+    let inside = format!("on-wheel cargo run -- '{TOOL}' on-wheel patch");
+    fails(command_in(folder, &inside), &["has tokio-wheel already"]);
+    assert_lock_is(folder, &before);
 
     // Another tool starts while this one reads the program.
     if cfg!(unix) {
-        let cargo = folder.join("cargo.sh");
         let lines = "'\n[[package]]\nname = \"tokio-wheel\"\n'";
         let script =
             format!("case $* in *no-deps) ;; metadata*) printf {lines} >> Cargo.lock; esac");
         let script = format!("#!/bin/sh\n'{}' \"$@\" || exit\n{script}\n", env!("CARGO"));
-        write_executable(&cargo, &script);
-        let mut second = command_in(folder, tool, &["on-wheel", "cargo", "check"]);
-        let errors = second.env("CARGO", cargo).output().unwrap().stderr;
-        let errors = String::from_utf8(errors).unwrap();
-        assert!(errors.contains("has tokio-wheel already"), "{errors}");
+        write_executable(folder, "cargo.sh", &script);
+        let mut second = command_in(folder, "on-wheel cargo check");
+        second.env("CARGO", folder.join("cargo.sh"));
+        output_of(second, &["has tokio-wheel already"]);
     }
 
     // A tokio that the tool does not replace.
-    let library = fs::read_to_string(folder.join("../library/Cargo.toml")).unwrap();
+    let library = read(folder, "../library/Cargo.toml");
     let library = library.replace("name = 'library'", "name = 'tokio'\nversion = '1.60.0'");
-    fs::write(folder.join("../library/Cargo.toml"), library).unwrap();
+    write(folder, "../library/Cargo.toml", &library);
     reset();
     let own = "[dependencies]\nown = { package = 'tokio', path = '../library' }\n";
     let with_own = manifest.replace("[dependencies]\n", own);
-    fs::write(folder.join("Cargo.toml"), with_own).unwrap();
-    let errors = try_run(folder, tool, &["on-wheel", "cargo", "check"]).unwrap_err();
-    assert!(errors.contains("one tokio 1"), "{errors}");
+    write(folder, "Cargo.toml", &with_own);
+    fails(command_in(folder, "on-wheel cargo check"), &["one tokio 1"]);
 
     // What was not there goes away.
     reset();
     fs::remove_file(folder.join("Cargo.lock")).unwrap();
-    run(folder, tool, &["on-wheel", "cargo", "check", "--quiet"]);
+    run(folder, "on-wheel cargo check --quiet");
     assert!(!folder.join("Cargo.lock").exists());
 }
 
 #[test]
 fn a_mistake_has_a_message_that_says_what_to_do() {
-    let tool = env!("CARGO_BIN_EXE_cargo-on-wheel");
     let folder = tempfile::tempdir().unwrap();
-    make_program(folder.path());
-    let program = &folder.path().join("program");
-    let fails = |folder: &Path, arguments: &[&str], messages: &[&str]| {
-        let mut command = command_in(folder, tool, &[&["on-wheel"], arguments].concat());
-        let output = command.env("RUST_BACKTRACE", "1").output().unwrap();
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
-        for message in messages {
-            assert!(errors.contains(message), "{arguments:?}: {errors}");
-        }
+    let folder = folder.path();
+    make_program(folder);
+    let program = &folder.join("program");
+    let command_fails = |mut command: Command, parts: &[&str]| {
+        command.env("RUST_BACKTRACE", "1");
+        let (code, output) = output_of(command, parts);
+        assert_eq!(code, Some(1), "{output}");
         for noise in ["Compiling", "Stack backtrace"] {
-            assert!(!errors.contains(noise), "{arguments:?}: {errors}");
+            assert!(!output.contains(noise), "{output}");
         }
     };
-    let compare = |command| ["compare", "--", command, "{}"];
-    let check = ["cargo", "check"];
+    let fails = |folder: &Path, line: &str, parts: &[&str]| {
+        command_fails(command_in(folder, &format!("on-wheel {line}")), parts);
+    };
 
-    fails(folder.path(), &check, &["`--program FOLDER`"]);
-    fails(
-        folder.path(),
-        &["--program", "none", "patch"],
-        &["--program none: "],
-    );
-    fails(
-        &folder.path().join("library"),
-        &compare("{}"),
-        &["builds no program", "--example"],
-    );
-    fails(
-        program,
-        &["compare", "--", "./load-test.sh"],
-        &["`./load-test.sh` has no `{}`"],
-    );
+    fails(folder, "cargo check", &["`--program FOLDER`"]);
+    fails(folder, "--program none patch", &["--program none: "]);
+    let parts = ["builds no program", "--example"];
+    fails(&folder.join("library"), "compare -- {} {}", &parts);
+    let parts = ["`./load-test.sh` has no `{}`"];
+    fails(program, "compare -- ./load-test.sh", &parts);
+    fails(program, "--folder . patch", &["must be empty"]);
+    write(program, "src/bin/other.rs", "fn main() { error }");
+    let parts = ["`--bin NAME`: [\"other\", \"program\"]"];
+    fails(program, "compare -- {}", &parts);
+    fs::remove_dir_all(program.join("src/bin")).unwrap();
+    let mut command = command_in(program, "on-wheel compare --perf -- {}");
+    // Has cargo and rustc, but no perf.
+    let toolchain = Path::new(env!("CARGO")).parent().unwrap();
+    command.env("CARGO", env!("CARGO")).env("PATH", toolchain);
+    command_fails(command, &["linux-perf"]);
     if cfg!(unix) {
-        fs::write(program.join("load-test.sh"), "").unwrap();
-        fails(
-            program,
-            &compare("./load-test.sh"),
-            &["\"./load-test.sh\" in [\"", "chmod +x"],
-        );
-        fails(
-            program,
-            &compare("no-load-test"),
-            &["\"no-load-test\" in [\""],
-        );
-        let as_one = ["compare", "--", "./load-test.sh {}"];
-        fails(program, &as_one, &["\"./load-test.sh {}\" in [\""]);
+        write(program, "load-test.sh", "");
+        let parts = ["\"./load-test.sh\" in [\"", "chmod +x"];
+        fails(program, "compare -- ./load-test.sh {}", &parts);
+        let parts = ["\"no-load-test\" in [\""];
+        fails(program, "compare -- no-load-test {}", &parts);
+        let parts = ["\"./load-test.sh {}\" in [\""];
+        fails(program, "compare -- './load-test.sh {}'", &parts);
     }
 
     let lock = program.join("Cargo.lock");
-    let locked = fs::read_to_string(&lock).unwrap();
+    let locked = read(program, "Cargo.lock");
     let set_readonly = |is_readonly| {
         let mut permissions = fs::metadata(&lock).unwrap().permissions();
         permissions.set_readonly(is_readonly);
@@ -504,52 +463,40 @@ fn a_mistake_has_a_message_that_says_what_to_do() {
     set_readonly(true);
     // The administrator may write it anyway.
     if fs::OpenOptions::new().append(true).open(&lock).is_err() {
-        fails(program, &check, &["Cargo.lock must be writable"]);
+        fails(program, "cargo check", &["Cargo.lock must be writable"]);
     }
     set_readonly(false);
     fs::remove_file(&lock).unwrap();
-    fails(program, &["cargo", "check", "--locked"], &["--locked"]);
+    fails(program, "cargo check --locked", &["--locked"]);
 
     // A program that has moved, before and after cargo writes Cargo.lock.
-    let manifest = fs::read_to_string(program.join("Cargo.toml")).unwrap();
+    let manifest = read(program, "Cargo.toml");
     let facade = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let moved = format!("package = 'tokio-on-wheel', path = '{}'", facade.display());
     let moved = manifest.replace("version = '1.54'", &moved);
-    let messages = [
+    let parts = [
         "program/Cargo.toml has tokio-on-wheel",
         "Restore its line",
         "git worktree",
     ];
-    fs::write(program.join("Cargo.toml"), moved).unwrap();
-    fails(program, &check, &messages);
+    write(program, "Cargo.toml", &moved);
+    fails(program, "cargo check", &parts);
     assert!(!lock.exists(), "the tool has made Cargo.lock");
-    run(program, "cargo", &["generate-lockfile", "--quiet"]);
-    fails(program, &compare("{}"), &messages);
+    run(program, "cargo generate-lockfile --quiet");
+    fails(program, "compare -- {} {}", &parts);
     // Only Cargo.toml is as it was.
-    fs::write(program.join("Cargo.toml"), &manifest).unwrap();
-    fails(
-        program,
-        &check,
-        &["has tokio-wheel already", "`cargo update --workspace`"],
-    );
-    run(program, "cargo", &["update", "--workspace", "--quiet"]);
-    run(
-        program,
-        tool,
-        &[
-            "on-wheel",
-            "patch",
-            "--program",
-            ".",
-            "--folder",
-            "../folder",
-        ],
-    );
+    write(program, "Cargo.toml", &manifest);
+    let parts = ["has tokio-wheel already", "`cargo update --workspace`"];
+    fails(program, "cargo check", &parts);
+    run(program, "cargo update --workspace --quiet");
+    let patch = "on-wheel patch --program . --folder ../folder";
+    run(program, patch);
 
     // A dependency that pins an old tokio.
     let pinned = manifest.replace("version = '1.54'", "version = '=1.40'");
     let pinned = pinned.replace("[features]", "[features]\ndefault = ['timers']");
-    fs::write(program.join("Cargo.toml"), pinned).unwrap();
-    fs::write(&lock, locked).unwrap();
-    fails(program, &check, &["`cargo tree -i tokio`", "1.40.0"]);
+    write(program, "Cargo.toml", &pinned);
+    write(program, "Cargo.lock", &locked);
+    let parts = ["`cargo tree -i tokio`", "1.40.0"];
+    fails(program, "cargo check", &parts);
 }
