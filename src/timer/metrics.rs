@@ -218,7 +218,7 @@ impl Histogram {
 
     /// Returns the sum of the lateness of all entries.
     ///
-    /// The sum saturates at 584 years.
+    /// The sum saturates at 2^64 ticks. With the default tick, this is 9 million years.
     pub fn sum(&self) -> Duration {
         self.duration(self.lateness.sum)
     }
@@ -291,10 +291,14 @@ impl Histogram {
         lateness::bound(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
     }
 
-    /// Returns the duration of a number of ticks, at most 584 years.
+    /// Returns the duration of a number of ticks.
     fn duration(&self, ticks: u64) -> Duration {
+        const SECOND: u128 = 1_000_000_000;
         let nanos = self.tick.as_nanos() * u128::from(ticks);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        match u64::try_from(nanos / SECOND) {
+            Ok(seconds) => Duration::new(seconds, (nanos % SECOND) as u32),
+            Err(_) => Duration::MAX,
+        }
     }
 }
 

@@ -62,6 +62,41 @@ fn a_shutdown_under_load_loses_no_request() {
     }
 }
 
+/// Clients that vanish at any point keep no connection open, and do not disturb the others.
+#[test]
+fn clients_that_vanish_leave_nothing() {
+    does_not_hang(|| {
+        multi_thread(2).block_on(async {
+            let (listener, address) = listen().await;
+            let app = tower::service_fn(|_| async {
+                tokio::time::sleep(ms(20)).await;
+                Ok::<_, Infallible>(hyper::Response::new("x".repeat(1 << 20)))
+            });
+            let connections = Connections::new(Limits::new());
+            let server = tokio::spawn(serve(listener, app).connections(&connections).into_future());
+            for number in 0..60_usize {
+                let socket = std::net::TcpStream::connect(address).unwrap();
+                let request = b"GET / HTTP/1.1\r\n\r\n";
+                let sent = &request[..number % (request.len() + 1)];
+                std::io::Write::write_all(&mut &socket, sent).unwrap();
+                tokio::time::sleep(ms(number as u64 % 3 * 10)).await;
+            }
+            let socket = TcpStream::connect(address).await.unwrap();
+            let mut client = Client::new(Auto1Upgrades, socket).await;
+            assert_eq!(client.get("/").await.unwrap(), 1 << 20);
+            drop(client);
+            while connections.counts().open() > 0 {
+                tokio::time::sleep(ms(1)).await;
+            }
+            assert!(!server.is_finished());
+            assert_eq!(
+                connections.counts().ended(Reason::Closed) + connections.counts().dropped(),
+                61
+            );
+        })
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn a_unix_socket_is_a_listener() {
