@@ -36,7 +36,6 @@
 //! Models: `schedule::loom_tests`.
 
 use std::{
-    any::Any,
     future::Future,
     mem,
     panic::resume_unwind,
@@ -51,7 +50,7 @@ use tokio::time::Instant;
 
 use super::{
     error::{Cause, TaskError},
-    shard::{Inserted, Refused, Shard},
+    shard::Shard,
     unstarted::Unstarted,
     work::{After, AfterRun, Work},
 };
@@ -77,16 +76,18 @@ pub(super) trait Task: Send + Sync {
 
     fn status(&self) -> Status;
 
-    fn is_finished(&self) -> bool;
-
-    /// If the task has ended, moves its result to `result`, which is an `Option<Result<T, TaskError>>` for the
-    /// output `T` of the task. The result is `None` if an earlier call took it.
-    ///
-    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
-    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
-
     /// Drops the waker and the result. The entry will also drop a result that comes later.
     fn detach(&self);
+}
+
+/// A scheduled task whose output is a `T`.
+pub(super) trait TaskOf<T>: Task {
+    /// Returns the result of a task that has ended, or `None` if an earlier call returned it.
+    ///
+    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
+    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
+
+    fn untyped(self: Arc<Self>) -> Arc<dyn Task>;
 }
 
 /// The state of a task, which its handles can read.
@@ -98,6 +99,7 @@ pub(super) struct Status {
     pub(super) started: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) cancelled: bool,
+    pub(super) finished: bool,
     /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
     detached: bool,
 }
@@ -139,13 +141,14 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and the reason.
+    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and
+    /// the [reason](Shard::insert).
     pub(super) fn schedule(
         shard: Arc<Shard>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, (W, Refused)> {
+    ) -> Result<Arc<Self>, (W, Option<usize>)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Waiting(None),
@@ -153,6 +156,7 @@ impl<W: Work> Entry<W> {
                     deadline,
                     started: false,
                     cancelled: false,
+                    finished: false,
                     detached: false,
                 },
                 waiter: None,
@@ -163,32 +167,33 @@ impl<W: Work> Entry<W> {
     }
 
     /// Inserts the entry into the shard, and stores `work` in it until the deadline. If the shard refuses the work,
-    /// returns the work and the reason.
+    /// returns the work and the [reason](Shard::insert).
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
         shard: Arc<Shard>,
         now: Instant,
         work: W,
-    ) -> Result<(), (W, Refused)> {
+    ) -> Result<(), (W, Option<usize>)> {
+        let tick = shard.common.tick(now, inner.status.deadline);
         // The limit holds for the first run. A task that has run keeps its place.
         let is_limited = !inner.status.started;
-        match shard.insert(now, inner.status.deadline, is_limited, self.clone()) {
-            Ok(Inserted { key, early }) => {
-                // A clone writes to a cache line that threads share, so only an early task makes one.
-                let early = early.map(|tick| (shard.common.clone(), tick));
-                inner.state = State::Waiting(Some(Waiting { work, shard, key }));
-                drop(inner);
-                if let Some((common, tick)) = early {
-                    common.wake_for(tick);
-                }
-                Ok(())
-            }
+        let key = match shard.insert(tick, is_limited, self.clone()) {
+            Ok(key) => key,
             Err(refused) => {
                 drop(inner);
-                Err((work, refused))
+                return Err((work, refused));
             }
+        };
+        // A clone writes to a cache line that threads share, so only an early task makes one.
+        let is_early = shard.common.armed.is_later_than(tick);
+        let early = is_early.then(|| shard.common.clone());
+        inner.state = State::Waiting(Some(Waiting { work, shard, key }));
+        drop(inner);
+        if let Some(common) = early {
+            common.armed.wake_for(tick);
         }
+        Ok(())
     }
 
     /// Inserts the entry for the next run. If the task was canceled, ends the task instead.
@@ -228,6 +233,7 @@ impl<W: Work> Entry<W> {
     /// the work.
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
+        inner.status.finished = true;
         let waiter = inner.waiter.take();
         drop(inner);
         waiter.into_iter().for_each(waker::wake);
@@ -300,24 +306,6 @@ impl<W: Work> Task for Entry<W> {
         lock(&self.inner).status
     }
 
-    fn is_finished(&self) -> bool {
-        matches!(lock(&self.inner).state, State::Ended(_))
-    }
-
-    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()> {
-        let ended = ready!(waker::poll_locked(
-            &self.inner,
-            waker,
-            |inner| &mut inner.waiter,
-            |inner| match &mut inner.state {
-                State::Ended(result) => Poll::Ready(result.take()),
-                _ => Poll::Pending,
-            },
-        ));
-        *result.downcast_mut().expect("the handle names the output") = ended;
-        Poll::Ready(())
-    }
-
     fn detach(&self) {
         let mut inner = lock(&self.inner);
         inner.status.detached = true;
@@ -328,6 +316,24 @@ impl<W: Work> Task for Entry<W> {
         };
         drop(inner);
         drop((waiter, result));
+    }
+}
+
+impl<W: Work> TaskOf<W::Output> for Entry<W> {
+    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
+        waker::poll_locked(
+            &self.inner,
+            waker,
+            |inner| &mut inner.waiter,
+            |inner| match &mut inner.state {
+                State::Ended(result) => Poll::Ready(result.take()),
+                _ => Poll::Pending,
+            },
+        )
+    }
+
+    fn untyped(self: Arc<Self>) -> Arc<dyn Task> {
+        self
     }
 }
 
