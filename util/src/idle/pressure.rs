@@ -24,8 +24,8 @@
 //!   [`shards`](super::shards). Model: `pressure_races_wait`.
 //!
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A shed changes
-//! neither the lead nor the wheels' time. After a shed, some entries would fire too late. The set
-//! lists these entries in [`overtaken`](super::overtaken).
+//! neither the lead nor the wheels' time. After a shed, some entries would fire too late. Their
+//! [shards](super::shard) list these entries.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ use std::{
 
 use super::{shards::Shards, sweep::Sweep};
 use crate::{
-    ground::{give_way::Yields, tick_sleep::TickSleep, unwind},
+    ground::{give_way::Yields, tick_sleep::TickSleep},
     limit::Starved,
 };
 use futures_core::Stream;
@@ -173,7 +173,7 @@ impl<K> Reaper<K> {
                 return Poll::Pending;
             }
             let now = self.shards.clock.now().max(reached);
-            let Some((until, alarm)) = self.shards.wait(cx.waker(), now) else {
+            let Some((until, alarm)) = self.shards.wait(cx.waker()) else {
                 return Poll::Ready(None);
             };
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
@@ -208,9 +208,8 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
-        let (keys, waker) = self.shards.close();
-        // If the drops of the waker and of a key panicked, the process would abort.
-        unwind::contain(|| drop(waker));
+        let keys = self.shards.close();
+        self.shards.armed.disarm();
         drop(keys);
     }
 }

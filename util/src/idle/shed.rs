@@ -3,7 +3,7 @@
 //! A shed works sweep by sweep, as the reaper does. It never waits for the clock between two
 //! sweeps. So it advances the wheels to ticks that the clock has not reached. A thread may then
 //! register an entry with a tick that the wheel has passed. The shed has
-//! [overtaken](super::overtaken) such an entry.
+//! [overtaken](super::shard) such an entry.
 //!
 //! Invariants:
 //!
@@ -59,12 +59,11 @@ impl<K> Reaper<K> {
     /// entries. The shed holds a lock for at most 64 steps.
     ///
     /// The next shed continues where this shed ended. Suppose that a new key has an earlier
-    /// deadline than the last key of the shed. Then the set stores 24 bytes for the new key in a
-    /// B-tree until the new key's deadline. All such insertions share the lock of the B-tree. No
-    /// other entry moves.
+    /// deadline than the last key of the shed. Then the shard of the new key stores 16 bytes for it in a
+    /// B-tree until the new key's deadline. No other entry moves.
     ///
     /// Suppose that the usual timeout is a minute, and a shed removes a key whose deadline is a day
-    /// away. Then all insertions of the next day use the B-tree.
+    /// away. Then all insertions of the next day use the B-trees.
     ///
     /// # Examples
     ///
