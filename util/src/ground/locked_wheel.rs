@@ -18,9 +18,6 @@ pub(crate) type Wheel<T> = bounded_wheel::Wheel<T>;
 pub(crate) type Wheel<T> = bounded_wheel::Wheel<T, 3, 4>;
 
 /// A wheel of `T`, and the data of a service that the same lock protects.
-///
-/// It has cache lines of its own, because different threads lock different wheels.
-#[repr(align(128))]
 pub(crate) struct LockedWheel<T, D = ()>(Mutex<State<T, D>>);
 
 /// The lock's guard. Only an open wheel has one.

@@ -41,6 +41,8 @@ use crate::ground::{
     sync::{AtomicU64, Ordering},
 };
 
+/// A shard, on its own cache lines.
+#[repr(align(128))]
 pub(super) struct Shard<K> {
     locked: LockedWheel<Digest, Keys<K>>,
     published: Published,

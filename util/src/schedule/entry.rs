@@ -368,7 +368,15 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
-        let ended = match unwind::catch(|| poll_run(this.run.as_mut(), cx)) {
+        let polled = unwind::catch(|| {
+            let run = this.run.as_mut().as_pin_mut();
+            let run = run.expect("an `Unstarted` must not be polled after it was ready");
+            let output = ready!(run.poll(cx));
+            // The handle sees the end only after the future is dropped.
+            this.run.set(None);
+            Poll::Ready(output)
+        });
+        let ended = match polled {
             Ok(polled) => Ok(ready!(polled)),
             Err(payload) => {
                 unwind::contain(|| this.run.set(None));
@@ -393,15 +401,4 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
         entry.end(result);
         Poll::Ready(())
     }
-}
-
-/// Polls the future of a run, and drops the future as soon as it is ready. So the handle sees the end
-/// only after the drop.
-fn poll_run<R: Future>(mut run: Pin<&mut Option<R>>, cx: &mut Context<'_>) -> Poll<R::Output> {
-    let Some(polled) = run.as_mut().as_pin_mut() else {
-        panic!("an `Unstarted` was polled after it was ready");
-    };
-    let output = ready!(polled.poll(cx));
-    run.set(None);
-    Poll::Ready(output)
 }

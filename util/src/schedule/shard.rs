@@ -88,10 +88,11 @@ pub(super) struct Budget {
     pub(super) starts: usize,
 }
 
-/// The wheel of a worker.
+/// The wheel of a worker, on cache lines of its own. The first of them has the fields that every operation uses.
 ///
 /// The handles of the scheduler and its tasks hold the shards. A waiting task is in its shard, so the shard lives until
 /// its last task has ended. The driver ends after the last shard is dropped.
+#[repr(C, align(128))]
 pub(super) struct Shard {
     pub(super) common: Arc<Common>,
     wheel: LockedWheel<Arc<dyn Task>>,
