@@ -28,8 +28,8 @@
 //!   It clones, wakes and drops them without the lock.
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
 //!   the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The entry drops its shard together with the work. So a task that has ended does not keep the driver alive
-//!   (`tests/schedule/runtime_end.rs`).
+//! * The entry drops its shard when it ends, before it wakes the handle. So a task that has ended does not keep the
+//!   driver alive (`tests/schedule/runtime_end.rs`).
 //! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
 //!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
 //!
@@ -110,6 +110,8 @@ pub(super) struct Entry<W: Work> {
 
 struct Inner<W: Work> {
     state: State<W>,
+    /// Keeps the driver alive. `None` after the task has ended.
+    shard: Option<Arc<Shard>>,
     status: Status,
     /// The waker of the tokio task that awaits the handle.
     waiter: Option<Waker>,
@@ -117,22 +119,15 @@ struct Inner<W: Work> {
 
 enum State<W: Work> {
     /// `None` while a thread inserts the entry for the first run, or drops its work.
-    Waiting(Option<Waiting<W>>),
+    Waiting(Option<(W, Key)>),
     Running,
     /// The result. `None` after the handle has taken the result or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
-/// The parts that only an entry in a shard has.
-struct Waiting<W> {
-    work: W,
-    shard: Arc<Shard>,
-    key: Key,
-}
-
 impl<W: Work> Inner<W> {
-    /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
-    fn take(&mut self) -> Option<Waiting<W>> {
+    /// Takes the work of a waiting task, and the key of its entry. Returns `None` if another thread has taken them.
+    fn take(&mut self) -> Option<(W, Key)> {
         match &mut self.state {
             State::Waiting(waiting) => waiting.take(),
             _ => None,
@@ -152,6 +147,7 @@ impl<W: Work> Entry<W> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Waiting(None),
+                shard: Some(shard),
                 status: Status {
                     deadline,
                     started: false,
@@ -162,7 +158,7 @@ impl<W: Work> Entry<W> {
                 waiter: None,
             }),
         });
-        entry.wait(lock(&entry.inner), shard, now, work)?;
+        entry.wait(lock(&entry.inner), now, work)?;
         Ok(entry)
     }
 
@@ -171,10 +167,10 @@ impl<W: Work> Entry<W> {
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
-        shard: Arc<Shard>,
         now: Instant,
         work: W,
     ) -> Result<(), (W, Option<usize>)> {
+        let shard = inner.shard.as_ref().expect("the task has not ended");
         let tick = shard.common.tick(now, inner.status.deadline);
         // The limit holds for the first run. A task that has run keeps its place.
         let is_limited = !inner.status.started;
@@ -188,7 +184,7 @@ impl<W: Work> Entry<W> {
         // A clone writes to a cache line that threads share, so only an early task makes one.
         let is_early = shard.common.armed.is_later_than(tick);
         let early = is_early.then(|| shard.common.clone());
-        inner.state = State::Waiting(Some(Waiting { work, shard, key }));
+        inner.state = State::Waiting(Some((work, key)));
         drop(inner);
         if let Some(common) = early {
             common.armed.wake_for(tick);
@@ -197,15 +193,15 @@ impl<W: Work> Entry<W> {
     }
 
     /// Inserts the entry for the next run. If the task was canceled, ends the task instead.
-    fn wait_again(self: Arc<Self>, shard: Arc<Shard>, work: W, deadline: Instant) {
+    fn wait_again(self: Arc<Self>, work: W, deadline: Instant) {
         let mut inner = lock(&self.inner);
         if inner.status.cancelled {
             drop(inner);
-            unwind::discard((work, shard));
+            unwind::discard(work);
             return self.end(Err(TaskError(Cause::Cancelled)));
         }
         inner.status.deadline = deadline;
-        if let Err((work, _)) = self.wait(inner, shard, Instant::now(), work) {
+        if let Err((work, _)) = self.wait(inner, Instant::now(), work) {
             unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
         }
@@ -234,8 +230,9 @@ impl<W: Work> Entry<W> {
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
         inner.status.finished = true;
-        let waiter = inner.waiter.take();
+        let (shard, waiter) = (inner.shard.take(), inner.waiter.take());
         drop(inner);
+        drop(shard);
         waiter.into_iter().for_each(waker::wake);
     }
 }
@@ -243,7 +240,7 @@ impl<W: Work> Entry<W> {
 impl<W: Work> Task for Entry<W> {
     fn start(self: Arc<Self>) {
         let mut inner = lock(&self.inner);
-        let Some(Waiting { work, shard, .. }) = inner.take() else {
+        let Some((work, _)) = inner.take() else {
             return;
         };
         let deadline = inner.status.deadline;
@@ -252,16 +249,15 @@ impl<W: Work> Task for Entry<W> {
         drop(inner);
         tokio::spawn(Run {
             run: Some(work.run(deadline)),
-            entry: RunningEntry(Some((self, shard))),
+            entry: RunningEntry(Some(self)),
         });
     }
 
     fn leave(&self) -> Option<Unstarted> {
         let mut inner = lock(&self.inner);
-        let Waiting { work, shard, .. } = inner.take()?;
+        let (work, _) = inner.take()?;
         let deadline = inner.status.deadline;
         Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
-        drop(shard);
         Some(Unstarted {
             deadline,
             is_periodic: W::PERIODIC,
@@ -274,24 +270,24 @@ impl<W: Work> Task for Entry<W> {
 
     fn abandon(&self) {
         let taken = lock(&self.inner).take();
-        if let Some(Waiting { work, shard, .. }) = taken {
-            unwind::discard((work, shard));
+        if let Some((work, _)) = taken {
+            unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
         }
     }
 
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.inner);
-        let Some(waiting) = inner.take() else {
+        let Some((work, key)) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
-        waiting.shard.remove(waiting.key);
+        inner.shard.iter().for_each(|shard| shard.remove(key));
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
             drop(inner);
-            dropped = unwind::catch(|| drop(waiting));
+            dropped = unwind::catch(|| drop(work));
             inner = lock(&self.inner);
         }
         inner.status.cancelled = true;
@@ -352,12 +348,11 @@ pin_project! {
 
 /// The entry of the running task. The run takes the entry out when it ends. If the runtime shuts down during
 /// the run, the entry is still here when the run is dropped.
-struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Shard>)>);
+struct RunningEntry<W: Work>(Option<Arc<Entry<W>>>);
 
 impl<W: Work> Drop for RunningEntry<W> {
     fn drop(&mut self) {
-        if let Some((entry, shard)) = self.0.take() {
-            drop(shard);
+        if let Some(entry) = self.0.take() {
             entry.end(Err(TaskError(Cause::Shutdown)));
         }
     }
@@ -383,7 +378,7 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
                 Err(payload)
             }
         };
-        let Some((entry, shard)) = this.entry.0.take() else {
+        let Some(entry) = this.entry.0.take() else {
             return match ended {
                 Ok(_) => Poll::Ready(()),
                 Err(payload) => resume_unwind(payload),
@@ -391,13 +386,12 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
         };
         let result = match ended.map(R::Output::into) {
             Ok(After::Again(next, deadline)) => {
-                entry.wait_again(shard, next.into(), deadline);
+                entry.wait_again(next.into(), deadline);
                 return Poll::Ready(());
             }
             Ok(After::End(output)) => Ok(output),
             Err(payload) => Err(TaskError::panicked(payload)),
         };
-        drop(shard);
         entry.end(result);
         Poll::Ready(())
     }
