@@ -1,5 +1,5 @@
-//! What the services with a wheel of their own share. A service divides time into ticks, sleeps until a tick, and wakes
-//! its task.
+//! What the services with a wheel of their own share. A service divides time into ticks, locks its wheel, sleeps until a
+//! tick, and wakes its task.
 
 pub(crate) mod armed;
 pub(crate) mod clock;

@@ -84,11 +84,9 @@ impl<K> Shards<K> {
     // instead of 307.
     #[inline(always)]
     pub(super) fn lock(&self, digest: Digest) -> Result<LockedShard<'_, K>, Touched> {
-        match self.slot(digest).get() {
-            Some(Some(shard)) => self.lock_shard(shard).ok_or(Touched::Closed),
-            Some(None) => Err(Touched::Closed),
-            None => Err(Touched::Absent),
-        }
+        let shard = self.slot(digest).get().ok_or(Touched::Absent)?.as_ref();
+        let locked = shard.and_then(|shard| self.lock_shard(shard));
+        locked.ok_or(Touched::Closed)
     }
 
     /// Locks the shard of a key, which then has memory for one more key. Returns `None` if the set

@@ -196,10 +196,9 @@ impl Builder {
         let shards: Arc<[_]> = (0..shards).map(|_| Shard::new(common.clone())).collect();
         let has_ended = timer.is_shutdown();
         let driver = Driver::new(&shards, common, timer, sleep);
-        match has_ended {
-            // The scheduler then has shut down too.
-            true => drop(driver),
-            false => drop(tokio::spawn(driver)),
+        // Otherwise the drop of the driver shuts the scheduler down.
+        if !has_ended {
+            tokio::spawn(driver);
         }
         Scheduler { shards }
     }
