@@ -30,6 +30,7 @@ use crate::{
     ground::{give_way::Yields, tick_sleep::TickSleep},
     limit::Starved,
 };
+use bounded_wheel::NEVER;
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
@@ -38,7 +39,7 @@ use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 /// A visit to a shard is a step. A step of a wheel, together with the lookup of the key, is also
 /// one step. In a very large set, a lookup misses the caches. On a busy runtime, milliseconds may
 /// pass before the next poll. So a poll should do as much work as this limit allows.
-pub(super) const STEPS: usize = 2_048;
+const STEPS: usize = 2_048;
 
 /// Removes and returns the expired keys of an [`IdleSet`](super::IdleSet).
 ///
@@ -74,7 +75,7 @@ pub struct Reaper<K> {
     pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
-    pub(super) yields: Yields,
+    yields: Yields,
     starved: Starved,
 }
 
@@ -83,7 +84,7 @@ impl<K> Reaper<K> {
         Self {
             shards,
             alarm,
-            sweep: Sweep::to(0),
+            sweep: Sweep::ENDED,
             yields: Yields::default(),
             starved: Starved::new(),
         }
@@ -159,48 +160,54 @@ impl<K> Reaper<K> {
     /// ```
     #[track_caller]
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.poll_budget(cx));
+        self.poll_key(false, cx)
+    }
+
+    /// Polls for a key that has expired, or sheds a key.
+    ///
+    /// A shed does not wait for the clock, and uses its own sweeps: see [`shed`](super::shed).
+    #[track_caller]
+    pub(super) fn poll_key(&mut self, sheds: bool, cx: &mut Context<'_>) -> Poll<Option<K>> {
+        let mut budget = None;
+        // The poll may act without budget after a poll that had none: see `Starved`.
+        if !self.starved.had_budget() || has_budget_remaining() {
+            budget = Some(ready!(self.starved.record(poll_proceed(cx))));
+        }
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
         let mut reached = 0;
+        let mut shed = Sweep::ENDED;
+        let sweep = if sheds { &mut shed } else { &mut self.sweep };
         loop {
-            if let Some(key) = self.sweep.next_key(&self.shards, &mut steps) {
-                return Poll::Ready(Some(self.progress(budget, key)));
+            if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
+                budget.inspect(RestoreOnPending::made_progress);
+                self.yields.was_of_use();
+                return Poll::Ready(Some(key));
             }
             if steps == 0 {
                 self.yields.end_poll(cx);
                 return Poll::Pending;
             }
-            let now = self.shards.clock.now().max(reached);
-            let Some((until, alarm)) = self.shards.wait(cx.waker()) else {
-                return Poll::Ready(None);
-            };
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
-            if alarm > now {
-                ready!(self.alarm.poll(alarm, cx));
-                reached = alarm;
+            let until = if sheds {
+                self.shards.published()
+            } else {
+                let now = self.shards.clock.now().max(reached);
+                let Some((until, alarm)) = self.shards.wait(cx.waker()) else {
+                    return Poll::Ready(None);
+                };
+                if alarm > now {
+                    ready!(self.alarm.poll(alarm, cx));
+                    reached = alarm;
+                }
+                until
+            };
+            if until == NEVER {
+                return Poll::Ready(None);
             }
-            self.sweep = Sweep::to(until);
+            *sweep = Sweep::to(until);
         }
-    }
-}
-
-impl<K> Reaper<K> {
-    /// Reserves a unit of the task's budget, which is used if the poll returns a key. Returns `None` if the poll may
-    /// act without budget: see [`Starved`].
-    pub(super) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<Option<RestoreOnPending>> {
-        if self.starved.had_budget() && !has_budget_remaining() {
-            return Poll::Ready(None);
-        }
-        self.starved.record(poll_proceed(cx)).map(Some)
-    }
-
-    /// Records that a poll returns `key`.
-    pub(super) fn progress(&mut self, budget: Option<RestoreOnPending>, key: K) -> K {
-        budget.iter().for_each(|unit| unit.made_progress());
-        self.yields.was_of_use();
-        key
     }
 }
 

@@ -12,19 +12,15 @@
 //! * Each poll looks for the earliest tick and begins a new sweep. Otherwise a key that a task has
 //!   touched since the last poll could be earlier than the tick of the sweep
 //!   (`keys_come_out_as_in_the_model`).
-//! * A poll makes at most [`STEPS`] steps and then yields (`a_shed_of_touched_keys_takes_turns`).
+//! * A poll makes a limited number of steps and then yields (`a_shed_of_touched_keys_takes_turns`).
 //! * A key leaves its shard only in the poll that returns it (`keys_come_out_as_in_the_model`).
 
 use std::{
     future::poll_fn,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
-use super::{
-    reaper::{Reaper, STEPS},
-    sweep::Sweep,
-};
-use bounded_wheel::NEVER;
+use super::reaper::Reaper;
 
 impl<K> Reaper<K> {
     /// Removes the key that is closest to its deadline, and returns it.
@@ -111,19 +107,6 @@ impl<K> Reaper<K> {
     /// # }
     /// ```
     pub fn poll_shed(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.poll_budget(cx));
-        let mut steps = STEPS;
-        while steps > 0 {
-            let until = self.shards.published();
-            if until == NEVER {
-                return Poll::Ready(None);
-            }
-            steps = steps.saturating_sub(self.shards.steps_of_a_look());
-            if let Some(key) = Sweep::to(until).next_key(&self.shards, &mut steps) {
-                return Poll::Ready(Some(self.progress(budget, key)));
-            }
-        }
-        self.yields.end_poll(cx);
-        Poll::Pending
+        self.poll_key(true, cx)
     }
 }

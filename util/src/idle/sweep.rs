@@ -24,6 +24,12 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
+    /// A sweep that has visited all shards.
+    pub(super) const ENDED: Self = Self {
+        until: 0,
+        next_shard: usize::MAX,
+    };
+
     pub(super) fn to(until: Tick) -> Self {
         let next_shard = 0;
         Self { until, next_shard }
