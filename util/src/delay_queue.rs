@@ -32,7 +32,10 @@ use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 use tokio_wheel::{Duration, Timer};
 
-use crate::ground::{clock::nanos, give_way::Yields, tick_sleep::TickSleep, waker};
+use crate::{
+    ground::{give_way::Yields, tick_sleep::TickSleep, waker},
+    limit::nanos,
+};
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
 /// of a millisecond.

@@ -31,9 +31,9 @@ use std::time::Duration;
 
 use bounded_wheel::{NEVER, Tick};
 
-use crate::ground::{
-    clock::nanos,
-    sync::{AtomicU64, Ordering},
+use crate::{
+    ground::sync::{AtomicU64, Ordering},
+    limit::nanos,
 };
 
 /// The limit of the lead. Ticks of a clock are below twice this limit, so the sum of such a tick

@@ -20,7 +20,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{digest::Digest, shards::Shards, touched::Touched};
-use crate::ground::clock::nanos;
+use crate::limit::nanos;
 
 /// Holds keys that expire when no task touches them in time. See the [module](super).
 ///
