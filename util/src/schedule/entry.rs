@@ -38,7 +38,7 @@
 use std::{
     future::Future,
     mem,
-    panic::resume_unwind,
+    panic::{RefUnwindSafe, UnwindSafe, resume_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
@@ -60,7 +60,10 @@ use crate::ground::{
 };
 
 /// A scheduled task behind a trait that names none of its types.
-pub(super) trait Task: Send + Sync {
+///
+/// Its handles are unwind safe: a panic of user code never leaves an entry half changed, because user code does not run
+/// under the lock.
+pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
     /// Starts the task. The driver has taken the entry out of its shard, because its deadline has expired.
     fn start(self: Arc<Self>);
 

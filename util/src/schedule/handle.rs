@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::Future,
-    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -252,10 +251,6 @@ impl<T> Future for ScheduledTask<T> {
     }
 }
 
-// A panic of user code never leaves an entry half changed, because user code does not run under the lock.
-impl<T> UnwindSafe for ScheduledTask<T> {}
-impl<T> RefUnwindSafe for ScheduledTask<T> {}
-
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
         // If no other thread can see the task, the drop of the entry drops the waker and the result.
@@ -337,9 +332,6 @@ impl Status {
             .finish_non_exhaustive()
     }
 }
-
-impl UnwindSafe for CancelHandle {}
-impl RefUnwindSafe for CancelHandle {}
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
