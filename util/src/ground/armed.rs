@@ -3,8 +3,8 @@
 //! The task *arms*: it stores its waker, and publishes the tick for which it waits. A thread that makes work for an earlier
 //! tick lowers the armed tick, and wakes the task. The task misses no work:
 //!
-//! 1. A thread first makes its work visible, for example under the lock of a wheel. Then it reads the armed tick. If its
-//!    work is earlier, it lowers the armed tick and takes the waker, under one hold of the lock.
+//! 1. A thread first makes its work visible. Then it reads the armed tick. If its work is earlier, it lowers the armed
+//!    tick and takes the waker, under one hold of the lock.
 //! 2. The task first sets the armed tick to [`NEVER`]. Then it looks at all work. Then it stores its waker and lowers the
 //!    armed tick to the earliest work, under one hold of the lock.
 //!
@@ -45,6 +45,9 @@ impl Armed {
     }
 
     /// Returns whether the task may wait for a later tick. If so, the caller must [wake](Self::wake_for) it.
+    ///
+    /// This method takes no lock. So the caller must have made its work visible under a lock that the task takes when it
+    /// looks. Other callers call `wake_for` at once.
     #[inline]
     pub(crate) fn is_later_than(&self, tick: Tick) -> bool {
         tick < self.tick.load(Ordering::Relaxed)

@@ -112,8 +112,8 @@
 // The files, from the handle to the hash table:
 //
 // * `set`: the handle. It hashes the key, reads the clock and locks the shard of the key.
-// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one sweep.
-// * `shed`: returns keys before their deadlines, also sweep by sweep.
+// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one sweep. It also sheds
+//   keys before their deadlines.
 // * `sweep`: one visit to all shards.
 // * `shards`: the state that the handles and the reaper share: the shards, and what a thread does before
 //   it wakes the reaper.
@@ -135,7 +135,6 @@ mod reaper;
 mod set;
 mod shard;
 mod shards;
-mod shed;
 mod sweep;
 mod table;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
