@@ -198,7 +198,7 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             late.due = late.due.max(due);
             // The bound is doubled, because later sleeps may fire first.
             let mut bound = match is_always_full {
-                true => 2 + patience + turns_in(LATE) + late.due / STEPS,
+                true => 2 + patience + turns_in(LATE) + 2 * late.due / STEPS,
                 false => 2 + (2 * late.due / LITTLE + 1) * patience,
             };
             if !late.is_short {

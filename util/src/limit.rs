@@ -60,6 +60,13 @@ pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
     (instant.checked_add(duration)).unwrap_or_else(in_a_century)
 }
 
+/// Returns a duration in nanoseconds. A duration of 584 years or more becomes [`u64::MAX`].
+#[inline]
+pub(crate) const fn nanos(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos() as u64)
+}
+
 /// Locks a mutex under which no code panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

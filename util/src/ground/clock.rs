@@ -7,16 +7,11 @@ use bounded_wheel::{NEVER, Tick};
 use tokio::time::Instant;
 use tokio_wheel::Duration;
 
+use crate::limit::nanos;
+
 /// The longest time since its origin that a clock represents: 292 years less an hour, in nanoseconds. So this time and a
 /// tick are less than 2^63.
 const REACH: u64 = (1 << 63) - 3_600_000_000_000;
-
-/// Returns a duration in nanoseconds, at most 584 years.
-#[inline]
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
-    seconds.saturating_add(duration.subsec_nanos().into())
-}
 
 /// Converts between instants and the ticks of one service.
 #[derive(Clone, Copy, Debug)]

@@ -24,6 +24,8 @@ use crate::ground::tick_sleep::TickSleep;
 /// The highest number of shards of a set.
 const MAX_SHARDS: usize = 1_024;
 
+const VALID: &str = "the defaults are valid";
+
 /// The error of a [`Builder`] that cannot create its set.
 ///
 /// # Examples
@@ -116,7 +118,7 @@ impl<K> IdleSet<K> {
     /// # }
     /// ```
     pub fn new(timeout: Duration) -> (Self, Reaper<K>) {
-        Self::builder(timeout).build_checked()
+        Self::builder(timeout).build().expect(VALID)
     }
 
     /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
@@ -138,7 +140,8 @@ impl<K> IdleSet<K> {
     /// assert_eq!(tokio_test::block_on(reaper.reap()), Some(7));
     /// ```
     pub fn with_timer(timeout: Duration, timer: &Timer) -> (Self, Reaper<K>) {
-        Self::builder(timeout).timer(timer).build_checked()
+        let builder = Self::builder(timeout).timer(timer);
+        builder.build().expect(VALID)
     }
 
     /// Returns a builder for a set whose keys expire after `timeout`.
@@ -306,38 +309,31 @@ impl<K, S> Builder<K, S> {
     /// assert_eq!(error.to_string(), "min_timeout must be at most 1s, got 60s");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
-        if let Some(given) = self
-            .shards
-            .filter(|shards| !(1..=MAX_SHARDS).contains(shards))
-        {
-            let max = MAX_SHARDS;
-            return Err(BuildError::Shards { given, max });
-        }
-        if let Some(given) = self.minimum.filter(|minimum| *minimum > self.timeout) {
-            let max = self.timeout;
-            return Err(BuildError::MinTimeout { given, max });
-        }
-        Ok(self.build_checked())
-    }
-
-    /// Builds the set. The caller has checked the number of shards and the minimal timeout.
-    fn build_checked(self) -> (IdleSet<K, S>, Reaper<K>) {
-        let alarm = TickSleep::of(self.timer.as_ref());
         let shards = self.shards.unwrap_or_else(|| {
             // With four shards for each processor, threads seldom contend for a lock.
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });
-        let clock = alarm.clock;
+        if !(1..=MAX_SHARDS).contains(&shards) {
+            let (given, max) = (shards, MAX_SHARDS);
+            return Err(BuildError::Shards { given, max });
+        }
         let minimum = self.minimum.unwrap_or(self.timeout);
-        let pressure = Pressure::new(Duration::from_nanos(clock.tick), self.timeout, minimum);
+        if minimum > self.timeout {
+            let (given, max) = (minimum, self.timeout);
+            return Err(BuildError::MinTimeout { given, max });
+        }
+        let alarm = TickSleep::of(self.timer.as_ref());
+        let clock = alarm.clock;
+        let tick = Duration::from_nanos(clock.tick);
+        let pressure = Pressure::new(tick, self.timeout, minimum);
         let shards = Arc::new(Shards::new(clock, pressure, shards.next_power_of_two()));
         let handle = Arc::new(Handle {
             shards: shards.clone(),
             timeout: self.timeout,
             hasher: self.hasher,
         });
-        (IdleSet { handle }, Reaper::new(shards, alarm))
+        Ok((IdleSet { handle }, Reaper::new(shards, alarm)))
     }
 }
 

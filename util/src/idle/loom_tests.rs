@@ -60,9 +60,8 @@ fn late(shards: usize) -> Arc<Shards<u8>> {
     let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
     let pressure = Pressure::new(tick, timeout, Duration::ZERO);
     let shards = Arc::new(Shards::new(clock, pressure, shards));
-    shards.arm(NOW);
     let (_, old) = counting_waker();
-    assert_eq!(shards.wait(&old, 0), Some((NOW, NOW)));
+    assert_eq!(shards.armed.arm(&old, || NOW), NOW);
     shards
 }
 
@@ -77,7 +76,7 @@ fn touch_existing(shards: &Shards<u8>, key: u8, timeout: Option<u64>, deadline: 
     match shards.lock(digest) {
         Ok(mut keys) => {
             let touched = keys.touch(digest, |k| *k == key, timeout, |_| deadline);
-            shards.follow_up(shards.number(digest), keys.unlock());
+            keys.unlock();
             touched
         }
         Err(touched) => touched,
@@ -95,7 +94,7 @@ fn touch(shards: &Shards<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched 
         keys.insert(digest, key, timeout, deadline);
         touched = Inserted;
     }
-    shards.follow_up(shards.number(digest), keys.unlock());
+    keys.unlock();
     touched
 }
 
@@ -105,7 +104,7 @@ fn sweep(shards: &Shards<u8>, until: Tick) -> Option<u8> {
 
 /// Returns the tick of the clock for which the reaper waits.
 fn wait(shards: &Shards<u8>, waker: &Waker) -> Tick {
-    shards.wait(waker, NOW).unwrap().1
+    shards.wait(waker).unwrap().1
 }
 
 /// Lets the reaper begin to wait while `others` run. Returns the last tick for which it waits: if a
@@ -158,10 +157,10 @@ fn last_handle_races_wait() {
             thread::spawn(move || shards.abandon())
         };
         let (wakes, waker) = counting_waker();
-        let ended = shards.wait(&waker, NOW).is_none();
+        let ended = shards.wait(&waker).is_none();
         last.join().unwrap();
         assert!(ended || wakes.0.load(SeqCst) == 1);
-        assert_eq!(shards.wait(&waker, NOW), None);
+        assert_eq!(shards.wait(&waker), None);
     });
 }
 
@@ -192,7 +191,13 @@ fn touch_races_close() {
         let shards = late(1);
         let closer = {
             let shards = shards.clone();
-            thread::spawn(move || shards.close().0.iter().map(|records| records.0.len()).sum())
+            thread::spawn(move || {
+                shards
+                    .close()
+                    .iter()
+                    .map(|closed| closed.0.table.len())
+                    .sum()
+            })
         };
         let touched = touch(&shards, A, 0, 2);
         let removed: usize = closer.join().unwrap();

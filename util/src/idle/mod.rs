@@ -112,15 +112,14 @@
 // The files, from the handle to the hash table:
 //
 // * `set`: the handle. It hashes the key, reads the clock and locks the shard of the key.
-// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one sweep.
-// * `shed`: returns keys before their deadlines, also sweep by sweep.
+// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one sweep. It also sheds
+//   keys before their deadlines.
 // * `sweep`: one visit to all shards.
-// * `shards`: the state that the handles and the reaper share: the shards, and the protocol by which
-//   a touch wakes the reaper.
-// * `overtaken`: the entries at ticks that a shed has already passed.
+// * `shards`: the state that the handles and the reaper share: the shards, and what a thread does before
+//   it wakes the reaper.
 // * `pressure`: the pressure, and the lead of the wheels over the clock.
 // * `keys`: the operations on the keys of a shard.
-// * `shard`: a table of keys and a wheel behind one lock.
+// * `shard`: a table of keys and a wheel behind one lock, and the entries that a shed has overtaken.
 // * `table`: the hash table of a shard.
 // * `digest`: the part of a key's hash that the set stores.
 //
@@ -131,13 +130,11 @@ mod digest;
 mod keys;
 #[cfg(all(test, tokio_wheel_util_loom))]
 mod loom_tests;
-mod overtaken;
 mod pressure;
 mod reaper;
 mod set;
 mod shard;
 mod shards;
-mod shed;
 mod sweep;
 mod table;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]

@@ -24,16 +24,16 @@
 //!   [`shards`](super::shards). Model: `pressure_races_wait`.
 //!
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A shed changes
-//! neither the lead nor the wheels' time. After a shed, some entries would fire too late. The set
-//! lists these entries in [`overtaken`](super::overtaken).
+//! neither the lead nor the wheels' time. After a shed, some entries would fire too late. Their
+//! [shards](super::shard) list these entries.
 
 use std::time::Duration;
 
 use bounded_wheel::{NEVER, Tick};
 
-use crate::ground::{
-    clock::nanos,
-    sync::{AtomicU64, Ordering},
+use crate::{
+    ground::sync::{AtomicU64, Ordering},
+    limit::nanos,
 };
 
 /// The limit of the lead. Ticks of a clock are below twice this limit, so the sum of such a tick

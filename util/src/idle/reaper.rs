@@ -4,7 +4,7 @@
 //! | State   | The sweep     | The armed tick                                       | The state ends       |
 //! |---------|---------------|------------------------------------------------------|----------------------|
 //! | working | is at a shard | has passed                                           | after the last shard |
-//! | looking | has ended     | has passed                                           | within the same poll |
+//! | looking | has ended     | never                                                | within the same poll |
 //! | waiting | has ended     | is the alarm's tick, or an earlier tick from a touch | at the armed tick    |
 //!
 //! Invariants:
@@ -16,6 +16,20 @@
 //! * A poll makes at most [`STEPS`] steps and then yields (`tasks_that_yield_have_their_turns`).
 //! * The reaper closes all shards before it drops the first key
 //!   (`keys_may_use_the_set_when_the_reaper_is_dropped`).
+//!
+//! # A shed
+//!
+//! A shed returns keys before their deadlines, beginning with the earliest deadline. It works sweep by
+//! sweep too, but never waits for the clock between two sweeps. So it advances the wheels to ticks that
+//! the clock has not reached. A thread may then register an entry with a tick that the wheel has passed.
+//! The shed has [overtaken](super::shard) such an entry.
+//!
+//! * A shed uses its own sweeps. The reaper's sweep never reaches a tick that the clock has not
+//!   reached (`keys_come_out_as_in_the_model`).
+//! * Each poll looks for the earliest tick and begins a new sweep. Otherwise a key that a task has
+//!   touched since the last poll could be earlier than the tick of the sweep
+//!   (`keys_come_out_as_in_the_model`).
+//! * A poll makes at most [`STEPS`] steps, too (`a_shed_of_touched_keys_takes_turns`).
 
 use std::{
     fmt,
@@ -27,9 +41,10 @@ use std::{
 
 use super::{shards::Shards, sweep::Sweep};
 use crate::{
-    ground::{give_way::Yields, tick_sleep::TickSleep, unwind},
+    ground::{give_way::Yields, tick_sleep::TickSleep},
     limit::Starved,
 };
+use bounded_wheel::NEVER;
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
@@ -38,7 +53,7 @@ use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 /// A visit to a shard is a step. A step of a wheel, together with the lookup of the key, is also
 /// one step. In a very large set, a lookup misses the caches. On a busy runtime, milliseconds may
 /// pass before the next poll. So a poll should do as much work as this limit allows.
-pub(super) const STEPS: usize = 2_048;
+const STEPS: usize = 2_048;
 
 /// Removes and returns the expired keys of an [`IdleSet`](super::IdleSet).
 ///
@@ -74,7 +89,7 @@ pub struct Reaper<K> {
     pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
-    pub(super) yields: Yields,
+    yields: Yields,
     starved: Starved,
 }
 
@@ -83,7 +98,7 @@ impl<K> Reaper<K> {
         Self {
             shards,
             alarm,
-            sweep: Sweep::to(0),
+            sweep: Sweep::ENDED,
             yields: Yields::default(),
             starved: Starved::new(),
         }
@@ -159,48 +174,141 @@ impl<K> Reaper<K> {
     /// ```
     #[track_caller]
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.poll_budget(cx));
+        self.poll_key(false, cx)
+    }
+
+    /// Removes the key that is closest to its deadline, and returns it.
+    ///
+    /// A server can use this method when it runs out of a resource, such as file descriptors. The
+    /// server can then close the connections that have been silent for the longest time. The method
+    /// returns the key that [`reap`](Self::reap) would return next under the current
+    /// [pressure](super::IdleSet::set_pressure).
+    ///
+    /// Returns `None` if no key with a deadline is left. A key has no deadline if its timeout is too
+    /// long for any clock, such as [`Duration::MAX`](tokio_wheel::Duration::MAX). A shed never returns such
+    /// a key.
+    ///
+    /// The method does not wait for time to pass. It is pending only to let other tasks run, in two
+    /// cases:
+    ///
+    /// * It has made 2,048 steps in one poll. These steps take at most a millisecond.
+    /// * The task has used up its budget.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If the future is dropped before it is ready, no key is lost.
+    ///
+    /// # What it costs
+    ///
+    /// Each returned key costs as much as in the reaper. If a task has touched a key since the key's
+    /// entry last moved, the shed also moves the entry. Suppose that tasks have touched each of a
+    /// million keys. Then the first key of the shed may cost a million moves, in 1,600 polls.
+    ///
+    /// When a shed reaches a coarse slot, it moves all entries of the slot. With a tick of 1 ms, a
+    /// coarse slot spans 4.1 s. If a million keys have a timeout of a minute, the slot has 70,000
+    /// entries. The shed holds a lock for at most 64 steps.
+    ///
+    /// The next shed continues where this shed ended. Suppose that a new key has an earlier
+    /// deadline than the last key of the shed. Then the shard of the new key stores 16 bytes for it in a
+    /// B-tree until the new key's deadline. No other entry moves.
+    ///
+    /// Suppose that the usual timeout is a minute, and a shed removes a key whose deadline is a day
+    /// away. Then all insertions of the next day use the B-trees.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel_util::idle::IdleSet;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::new(Duration::from_secs(30));
+    /// for id in 0..5 {
+    ///     set.touch(&id);
+    ///     sleep(Duration::from_secs(1)).await;
+    /// }
+    /// set.touch(&0);
+    ///
+    /// assert_eq!(reaper.shed().await, Some(1));
+    /// assert_eq!(reaper.shed().await, Some(2));
+    /// assert_eq!(set.len(), 3);
+    ///
+    /// assert_eq!(reaper.reap().await, Some(3));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(33));
+    /// # }
+    /// ```
+    pub async fn shed(&mut self) -> Option<K> {
+        poll_fn(|cx| self.poll_shed(cx)).await
+    }
+
+    /// Polls for the key that is closest to its deadline: see [`shed`](Self::shed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::idle::IdleSet;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let (set, mut reaper) = IdleSet::new(Duration::from_secs(30));
+    /// set.touch(&7);
+    /// assert_eq!(poll_fn(|cx| reaper.poll_shed(cx)).await, Some(7));
+    /// assert_eq!(poll_fn(|cx| reaper.poll_shed(cx)).await, None);
+    /// # }
+    /// ```
+    pub fn poll_shed(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
+        self.poll_key(true, cx)
+    }
+
+    /// Polls for a key that has expired, or sheds a key.
+    ///
+    /// A shed does not wait for the clock, and uses its own sweeps.
+    #[track_caller]
+    fn poll_key(&mut self, sheds: bool, cx: &mut Context<'_>) -> Poll<Option<K>> {
+        let mut budget = None;
+        // The poll may act without budget after a poll that had none: see `Starved`.
+        if !self.starved.had_budget() || has_budget_remaining() {
+            budget = Some(ready!(self.starved.record(poll_proceed(cx))));
+        }
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
         let mut reached = 0;
+        let mut shed = Sweep::ENDED;
+        let sweep = if sheds { &mut shed } else { &mut self.sweep };
         loop {
-            if let Some(key) = self.sweep.next_key(&self.shards, &mut steps) {
-                return Poll::Ready(Some(self.progress(budget, key)));
+            if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
+                budget.inspect(RestoreOnPending::made_progress);
+                self.yields.was_of_use();
+                return Poll::Ready(Some(key));
             }
             if steps == 0 {
                 self.yields.end_poll(cx);
                 return Poll::Pending;
             }
-            let now = self.shards.clock.now().max(reached);
-            let Some((until, alarm)) = self.shards.wait(cx.waker(), now) else {
-                return Poll::Ready(None);
-            };
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
-            if alarm > now {
-                ready!(self.alarm.poll(alarm, cx));
-                reached = alarm;
+            let until = if sheds {
+                self.shards.published()
+            } else {
+                let now = self.shards.clock.now().max(reached);
+                let Some((until, alarm)) = self.shards.wait(cx.waker()) else {
+                    return Poll::Ready(None);
+                };
+                if alarm > now {
+                    ready!(self.alarm.poll(alarm, cx));
+                    reached = alarm;
+                }
+                until
+            };
+            if until == NEVER {
+                return Poll::Ready(None);
             }
-            self.sweep = Sweep::to(until);
+            *sweep = Sweep::to(until);
         }
-    }
-}
-
-impl<K> Reaper<K> {
-    /// Reserves a unit of the task's budget, which is used if the poll returns a key. Returns `None` if the poll may
-    /// act without budget: see [`Starved`].
-    pub(super) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<Option<RestoreOnPending>> {
-        if self.starved.had_budget() && !has_budget_remaining() {
-            return Poll::Ready(None);
-        }
-        self.starved.record(poll_proceed(cx)).map(Some)
-    }
-
-    /// Records that a poll returns `key`.
-    pub(super) fn progress(&mut self, budget: Option<RestoreOnPending>, key: K) -> K {
-        budget.iter().for_each(|unit| unit.made_progress());
-        self.yields.was_of_use();
-        key
     }
 }
 
@@ -208,9 +316,8 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
-        let (keys, waker) = self.shards.close();
-        // If the drops of the waker and of a key panicked, the process would abort.
-        unwind::contain(|| drop(waker));
+        let keys = self.shards.close();
+        self.shards.armed.disarm();
         drop(keys);
     }
 }

@@ -20,7 +20,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{digest::Digest, shards::Shards, touched::Touched};
-use crate::ground::clock::nanos;
+use crate::limit::nanos;
 
 /// Holds keys that expire when no task touches them in time. See the [module](super).
 ///
@@ -518,11 +518,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         };
         let equals = |other: &K| other.borrow() == key;
         let timeout = given.map(nanos);
-        let number = shards.number(digest);
         let touched = match shards.lock(digest) {
             Ok(mut keys) => {
                 let touched = keys.touch(digest, equals, timeout, deadline);
-                shards.follow_up(number, keys.unlock());
+                keys.unlock();
                 touched
             }
             Err(touched) => touched,
@@ -545,7 +544,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             keys.insert(digest, new, timeout, deadline(timeout));
             touched = Touched::Inserted;
         }
-        shards.follow_up(number, keys.unlock());
+        keys.unlock();
         touched
     }
 

@@ -1,38 +1,50 @@
-//! A shard: the records and the wheel of some keys behind one lock. This file locks the shard, allocates and frees its
-//! memory, and publishes the tick at which its wheel next has work. [`keys`](super::keys) has the operations on keys.
+//! A shard: the records and the wheel of some keys behind one lock. This file locks the shard, moves its table, and
+//! publishes the tick at which the shard next has work. [`keys`](super::keys) has the operations on keys.
 //!
 //! # Rules
 //!
-//! * No thread allocates or frees memory under the lock, because allocating and freeing can take long.
+//! * No thread allocates or frees a table or the memory of the wheel under the lock, because both can take long.
 //! * Threads write the [published](Shard::published) tick only under the lock. They read this tick without the lock.
-//!   Whenever the lock is free, no entry has a deadline before the published tick, unless it is
-//!   [overtaken](super::overtaken). So the reaper does not need to visit a shard before the published tick is reached.
+//!   Whenever the lock is free, no entry has a deadline before the published tick. So the reaper does not need to visit a
+//!   shard before the published tick is reached.
 //! * The published tick may be too early, because a removal does not change it. The reaper raises it later.
-//! * Only a new entry or a reset lowers the published tick. The thread then also lowers the [armed tick](super::shards).
-//!   All other operations keep the published tick or raise it. A coarse slot may start before the published tick. These
-//!   operations still keep the tick, because no deadline in the slot is before it.
+//! * Only a new entry or a reset lowers the published tick. The thread then also lowers the
+//!   [armed tick](crate::ground::armed). All other operations keep the published tick or raise it. A coarse slot may start
+//!   before the published tick. These operations still keep the tick, because no deadline in the slot is before it.
 //! * A closed shard has no keys and refuses new keys, and no thread gets a guard of it (`touch_races_close`).
+//!
+//! # Overtaken entries
+//!
+//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the clock. So a wheel may already have passed the tick of a
+//! new entry. The wheel stores such an entry in its current slot, which fires too late. So the shard also keeps a *line*
+//! with the tick and the key of the entry in a B-tree. The reaper takes the lines whose tick is reached before it advances
+//! the wheel.
+//!
+//! * Each entry whose tick is before the `now` of its wheel has a line.
+//! * A line names its entry by the entry's key, which never names another entry. So a line whose entry has left the wheel
+//!   has no effect, and the reaper discards it.
+//! * If an entry has a line, a touch adds a second line only if the second line has an earlier tick
+//!   (`touches_add_no_line_while_one_is_there`).
+//! * A line is added and removed under the lock, which allocates or frees at most a few nodes of the B-tree.
 
-use std::mem;
+use std::collections::BTreeSet;
 
-use bounded_wheel::{NEVER, Nodes, Refill, Tick};
+use bounded_wheel::{Key as EntryKey, NEVER, Nodes, Tick};
 use hashbrown::HashTable;
 
 use super::{
     digest::Digest,
     table::{Hashed, Table},
 };
-use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
-
-#[cfg(not(tokio_wheel_util_loom))]
-pub(super) type Wheel = bounded_wheel::Wheel<Digest>;
-#[cfg(tokio_wheel_util_loom)]
-pub(super) type Wheel = bounded_wheel::Wheel<Digest, 3, 4>;
+use crate::ground::{
+    locked_wheel::{self, LockedWheel},
+    sync::{AtomicU64, Ordering},
+};
 
 /// A shard, on its own cache lines.
 #[repr(align(128))]
 pub(super) struct Shard<K> {
-    state: Mutex<State<K>>,
+    locked: LockedWheel<Digest, Keys<K>>,
     published: Published,
 }
 
@@ -42,16 +54,12 @@ pub(super) struct Shard<K> {
 #[repr(align(128))]
 struct Published(AtomicU64);
 
-/// The state that the lock protects.
-///
-/// The first fields are the fields that every operation uses. So these fields share a cache line with the lock.
+/// The keys of a shard. Its wheel has an entry for each key.
 #[repr(C)]
-pub(super) struct State<K> {
-    closed: bool,
-    /// A copy of the published tick. A touch that reads this copy needs only the cache line of the lock.
-    published: Tick,
+pub(super) struct Keys<K> {
     pub(super) table: Table<Record<K>>,
-    pub(super) wheel: Wheel,
+    /// The tick and the key of each overtaken entry.
+    pub(super) overtaken: BTreeSet<(Tick, EntryKey)>,
 }
 
 /// A key with its deadline, its timeout and its entry.
@@ -75,19 +83,24 @@ impl<K> Hashed for Record<K> {
     }
 }
 
+/// The guard of a shard's lock.
+pub(super) type Guard<'a, K> = locked_wheel::Guard<'a, Digest, Keys<K>>;
+
 /// The content of a shard that was closed.
-pub(super) type Closed<K> = (Table<Record<K>>, Nodes<Digest>);
+pub(super) type Closed<K> = (Keys<K>, Nodes<Digest>);
+
+impl<K> Keys<K> {
+    const NONE: Self = Self {
+        table: Table::new(),
+        overtaken: BTreeSet::new(),
+    };
+}
 
 impl<K> Shard<K> {
     /// Creates a shard whose wheel begins at the tick `now`.
     pub(super) fn new(now: Tick) -> Box<Self> {
         Box::new(Self {
-            state: Mutex::new(State {
-                closed: false,
-                published: NEVER,
-                table: Table::new(),
-                wheel: Wheel::new(now),
-            }),
+            locked: LockedWheel::new(now, Keys::NONE),
             published: Published(AtomicU64::new(NEVER)),
         })
     }
@@ -96,52 +109,34 @@ impl<K> Shard<K> {
     ///
     /// If records are moving to a new table, the method also moves a few of them.
     #[inline]
-    pub(super) fn state(&self) -> Option<MutexGuard<'_, State<K>>> {
-        let mut state = lock(&self.state);
-        if state.table.is_moving() {
-            if let Some(emptied) = state.table.step() {
+    pub(super) fn lock(&self) -> Option<Guard<'_, K>> {
+        let mut state = self.locked.lock()?;
+        if state.data.table.is_moving() {
+            if let Some(emptied) = state.data.table.step() {
                 drop(state);
                 drop(emptied);
-                state = lock(&self.state);
+                return self.locked.lock();
             }
         }
-        (!state.closed).then_some(state)
+        Some(state)
     }
 
-    /// Takes the lock as [`state`](Self::state) does. There is then memory for one more key.
+    /// Takes the lock as [`lock`](Self::lock) does. There is then memory for one more key.
     ///
     /// If memory is missing, the method releases the lock, allocates memory, and takes the lock again.
-    pub(super) fn state_with_room(&self) -> Option<MutexGuard<'_, State<K>>> {
+    pub(super) fn lock_with_room(&self) -> Option<Guard<'_, K>> {
         loop {
-            let mut state = lock(&self.state);
-            if state.closed {
-                return None;
-            } else if !state.wheel.has_room() {
-                let chunks = state.wheel.chunks_wanted();
-                drop(state);
-                self.refill(Refill::allocate(chunks));
-            } else if let Some(capacity) = state.table.lacks_room() {
+            let mut state = self.locked.lock_with_room()?;
+            let table = &mut state.data.table;
+            if let Some(capacity) = table.lacks_room() {
                 drop(state);
                 self.replace_table(capacity, Table::lacks_room);
-            } else if let Some(emptied) = state.table.step() {
+            } else if let Some(emptied) = table.step() {
                 drop(state);
                 drop(emptied);
             } else {
                 return Some(state);
             }
-        }
-    }
-
-    #[cold]
-    fn refill(&self, refill: Refill<Digest>) {
-        let mut state = lock(&self.state);
-        if !state.closed {
-            let replaced = state.wheel.refill(refill);
-            // This call opens a chunk in the new memory. Otherwise another thread could find the memory unused, and free
-            // it.
-            state.wheel.has_room();
-            drop(state);
-            drop(replaced);
         }
     }
 
@@ -153,33 +148,20 @@ impl<K> Shard<K> {
     #[cold]
     fn replace_table(&self, capacity: usize, wants: impl Fn(&Table<Record<K>>) -> Option<usize>) {
         let new = HashTable::with_capacity(capacity);
-        let mut state = lock(&self.state);
-        let wanted = wants(&state.table).filter(|_| !state.closed);
-        if wanted.is_some_and(|capacity| capacity <= new.capacity()) {
-            state.table.begin(new);
+        if let Some(mut state) = self.locked.lock() {
+            let table = &mut state.data.table;
+            if wants(table).is_some_and(|capacity| capacity <= new.capacity()) {
+                table.begin(new);
+            }
         }
     }
 
     /// Releases the lock, and then frees memory that the keys no longer need.
-    pub(super) fn unlock_and_free(&self, state: MutexGuard<'_, State<K>>) {
-        let has_unused = state.wheel.has_unused();
-        let smaller = state.table.is_sparse();
-        drop(state);
-        if has_unused {
-            self.free_unused();
-        }
+    pub(super) fn unlock_and_free(&self, state: Guard<'_, K>) {
+        let smaller = state.data.table.is_sparse();
+        self.locked.unlock_and_free(state);
         if let Some(capacity) = smaller {
             self.replace_table(capacity, Table::is_sparse);
-        }
-    }
-
-    #[cold]
-    fn free_unused(&self) {
-        loop {
-            let unused = lock(&self.state).wheel.take_unused();
-            if unused.is_none() {
-                return;
-            }
         }
     }
 
@@ -189,37 +171,14 @@ impl<K> Shard<K> {
         self.published.0.load(Ordering::Relaxed)
     }
 
-    /// Raises the published tick to the tick at which the wheel next has work. Only the reaper calls this.
-    pub(super) fn raise(&self, state: &mut State<K>) {
-        let next = state.wheel.next_expiration().unwrap_or(NEVER);
-        self.publish(state, next.max(state.published));
-    }
-
-    /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.
-    ///
-    /// The caller has inserted or reset an entry. After this call, the caller must release the lock. Then it must
-    /// [lower the armed tick](super::shards) to the returned tick.
-    #[inline]
-    pub(super) fn publish_earlier(&self, state: &mut State<K>, deadline: Tick) -> Option<Tick> {
-        if deadline >= state.published {
-            return None;
-        }
-        let next = state.wheel.next_expiration().unwrap_or(deadline);
-        self.publish(state, next);
-        Some(next)
-    }
-
-    fn publish(&self, state: &mut State<K>, tick: Tick) {
-        state.published = tick;
+    /// Sets the published tick. The caller holds the lock.
+    pub(super) fn publish(&self, tick: Tick) {
         self.published.0.store(tick, Ordering::Relaxed);
     }
 
     /// Closes the shard. Returns its records and its entries, which the caller drops.
     pub(super) fn close(&self) -> Closed<K> {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        let table = mem::replace(&mut state.table, Table::new());
-        (table, state.wheel.take())
+        self.locked.close(Keys::NONE)
     }
 }
 
@@ -230,14 +189,14 @@ mod tests {
     impl<K> Shard<K> {
         /// Returns the number of slots of the table, or `None` while records move.
         pub(in super::super) fn places_at_rest(&self) -> Option<usize> {
-            let table = &lock(&self.state).table;
+            let table = &self.locked.lock().unwrap().data.table;
             (!table.is_moving()).then(|| table.places())
         }
 
         /// Returns the number of slots of the table, and the number of nodes of the wheel.
         pub(in super::super) fn memory(&self) -> (usize, usize) {
-            let state = lock(&self.state);
-            (state.table.places(), state.wheel.capacity())
+            let state = self.locked.lock_even_if_closed();
+            (state.data.table.places(), state.wheel.capacity())
         }
     }
 

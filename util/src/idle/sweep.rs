@@ -5,11 +5,10 @@
 //!
 //! * No key of the set is due before the tick of the sweep. So the keys of all shards leave the set
 //!   in the order of their effective deadlines (`oracle::keys_come_out_as_in_the_model`).
-//! * A sweep handles the [overtaken](super::overtaken) entries before it visits the shards.
 //! * A sweep visits only the shards that publish its tick or an earlier tick
 //!   (`very_many_shards_are_visited_in_turns`).
 
-use super::{keys::LockedShard, shards::Shards};
+use super::shards::Shards;
 use bounded_wheel::Tick;
 
 /// The maximal number of steps that a sweep makes before it releases a shard's lock.
@@ -25,6 +24,12 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
+    /// A sweep that has visited all shards.
+    pub(super) const ENDED: Self = Self {
+        until: 0,
+        next_shard: usize::MAX,
+    };
+
     pub(super) fn to(until: Tick) -> Self {
         let next_shard = 0;
         Self { until, next_shard }
@@ -35,28 +40,18 @@ impl Sweep {
     /// The method subtracts the number of steps that it makes from `steps`.
     pub(super) fn next_key<K>(&mut self, shards: &Shards<K>, steps: &mut usize) -> Option<K> {
         while *steps > 0 {
-            let overtaken = shards.overtaken.take(self.until);
-            let number = match overtaken {
-                Some((number, _)) => number,
-                None => {
-                    self.next_shard = shards.next_shard(self.next_shard, self.until)?;
-                    self.next_shard
-                }
-            };
+            self.next_shard = shards.next_shard(self.next_shard, self.until)?;
             *steps -= 1;
             let batch = BATCH.min(*steps);
             let mut left = batch;
-            let mut keys = LockedShard::of(shards.shard(number)?, &shards.pressure)?;
-            let due = match overtaken {
-                Some((_, entry)) => keys.expire_entry(entry, self.until),
-                None => keys.expire(self.until, &mut left),
-            };
-            shards.follow_up(number, keys.unlock_and_free());
+            let mut keys = shards.lock_shard(shards.shard(self.next_shard)?)?;
+            let due = keys.expire(self.until, &mut left);
+            keys.unlock_and_free();
             *steps -= batch - left;
             if due.is_some() {
                 return due;
             }
-            if overtaken.is_none() && left > 0 {
+            if left > 0 {
                 self.next_shard += 1;
             }
         }

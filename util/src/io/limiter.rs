@@ -15,9 +15,8 @@ use tokio::time::Instant;
 use super::{
     LimitExceeded::{self, IdleTimeout, MinReadRate, MinWriteRate, ReadTimeout, WriteTimeout},
     Limits, MinRate,
-    limits::nanos,
 };
-use crate::limit::{Starved, poll_limit, saturating_add, sleep_until};
+use crate::limit::{Starved, nanos, poll_limit, saturating_add, sleep_until};
 use tokio_wheel::{Sleep, Timer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

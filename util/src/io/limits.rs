@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, io, time::Duration};
 
-use crate::limit::setters;
+use crate::limit::{nanos, setters};
 
 /// The limits of a [`TimeoutStream`](super::TimeoutStream).
 ///
@@ -315,16 +315,6 @@ impl MinRate {
     /// ```
     pub const fn window(&self) -> Duration {
         Duration::from_nanos(self.window_nanos)
-    }
-}
-
-/// Returns a duration in nanoseconds. A duration of 584 years or more becomes [`u64::MAX`].
-pub(super) const fn nanos(duration: Duration) -> u64 {
-    let nanos = duration.as_nanos();
-    if nanos < u64::MAX as u128 {
-        nanos as u64
-    } else {
-        u64::MAX
     }
 }
 

@@ -95,9 +95,11 @@ impl Driver {
         flow
     }
 
-    /// Returns the earliest tick at which a wheel has work, or `None` if no shard is left.
+    /// Returns the earliest tick at which a wheel has work, or `None` if no open shard is left.
     pub(super) fn look(&self) -> Option<Tick> {
-        self.shards().map(|shard| shard.next_expiration()).min()
+        self.shards()
+            .filter_map(|shard| shard.next_expiration())
+            .min()
     }
 }
 
@@ -114,8 +116,9 @@ impl Future for Driver {
             starts: this.room.starts(),
         };
         loop {
+            this.common.armed.disarm();
             // A sleep of a timer that has ended would panic.
-            if !this.common.begin_turn() || this.timer.is_shutdown() {
+            if this.timer.is_shutdown() {
                 return Poll::Ready(());
             }
             let now = this.sleep.clock.now().max(reached);
@@ -126,7 +129,7 @@ impl Future for Driver {
             }
             this.room.end_backlog();
             let mut is_left = true;
-            let next = this.common.arm(cx.waker(), || {
+            let next = this.common.armed.arm(cx.waker(), || {
                 let next = this.look();
                 is_left = next.is_some();
                 next.unwrap_or(NEVER)
@@ -148,8 +151,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // The drop of a task runs user code, so the driver closes all shards before it drops the first task.
         let closed: Vec<_> = self.shards().map(|shard| shard.close()).collect();
-        self.common.shut_down();
-        for task in closed.into_iter().flat_map(|nodes| nodes.into_values()) {
+        self.common.armed.disarm();
+        for task in closed.into_iter().flatten() {
             unwind::contain(|| task.abandon());
         }
     }

@@ -28,18 +28,17 @@
 //!   It clones, wakes and drops them without the lock.
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
 //!   the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The entry drops its shard together with the work. So a task that has ended does not keep the driver alive
-//!   (`tests/schedule/runtime_end.rs`).
+//! * The entry drops its shard when it ends, before it wakes the handle. So a task that has ended does not keep the
+//!   driver alive (`tests/schedule/runtime_end.rs`).
 //! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
 //!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
 use std::{
-    any::Any,
     future::Future,
     mem,
-    panic::resume_unwind,
+    panic::{RefUnwindSafe, UnwindSafe, resume_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
@@ -51,7 +50,7 @@ use tokio::time::Instant;
 
 use super::{
     error::{Cause, TaskError},
-    shard::{Inserted, Refused, Shard},
+    shard::Shard,
     unstarted::Unstarted,
     work::{After, AfterRun, Work},
 };
@@ -61,7 +60,10 @@ use crate::ground::{
 };
 
 /// A scheduled task behind a trait that names none of its types.
-pub(super) trait Task: Send + Sync {
+///
+/// Its handles are unwind safe: a panic of user code never leaves an entry half changed, because user code does not run
+/// under the lock.
+pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
     /// Starts the task. The driver has taken the entry out of its shard, because its deadline has expired.
     fn start(self: Arc<Self>);
 
@@ -77,16 +79,18 @@ pub(super) trait Task: Send + Sync {
 
     fn status(&self) -> Status;
 
-    fn is_finished(&self) -> bool;
-
-    /// If the task has ended, moves its result to `result`, which is an `Option<Result<T, TaskError>>` for the
-    /// output `T` of the task. The result is `None` if an earlier call took it.
-    ///
-    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
-    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
-
     /// Drops the waker and the result. The entry will also drop a result that comes later.
     fn detach(&self);
+}
+
+/// A scheduled task whose output is a `T`.
+pub(super) trait TaskOf<T>: Task {
+    /// Returns the result of a task that has ended, or `None` if an earlier call returned it.
+    ///
+    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
+    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
+
+    fn untyped(self: Arc<Self>) -> Arc<dyn Task>;
 }
 
 /// The state of a task, which its handles can read.
@@ -98,6 +102,7 @@ pub(super) struct Status {
     pub(super) started: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) cancelled: bool,
+    pub(super) finished: bool,
     /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
     detached: bool,
 }
@@ -108,6 +113,8 @@ pub(super) struct Entry<W: Work> {
 
 struct Inner<W: Work> {
     state: State<W>,
+    /// Keeps the driver alive. `None` after the task has ended.
+    shard: Option<Arc<Shard>>,
     status: Status,
     /// The waker of the tokio task that awaits the handle.
     waiter: Option<Waker>,
@@ -115,22 +122,15 @@ struct Inner<W: Work> {
 
 enum State<W: Work> {
     /// `None` while a thread inserts the entry for the first run, or drops its work.
-    Waiting(Option<Waiting<W>>),
+    Waiting(Option<(W, Key)>),
     Running,
     /// The result. `None` after the handle has taken the result or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
-/// The parts that only an entry in a shard has.
-struct Waiting<W> {
-    work: W,
-    shard: Arc<Shard>,
-    key: Key,
-}
-
 impl<W: Work> Inner<W> {
-    /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
-    fn take(&mut self) -> Option<Waiting<W>> {
+    /// Takes the work of a waiting task, and the key of its entry. Returns `None` if another thread has taken them.
+    fn take(&mut self) -> Option<(W, Key)> {
         match &mut self.state {
             State::Waiting(waiting) => waiting.take(),
             _ => None,
@@ -139,68 +139,72 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and the reason.
+    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and
+    /// the [reason](Shard::insert).
     pub(super) fn schedule(
         shard: Arc<Shard>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, (W, Refused)> {
+    ) -> Result<Arc<Self>, (W, Option<usize>)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Waiting(None),
+                shard: Some(shard),
                 status: Status {
                     deadline,
                     started: false,
                     cancelled: false,
+                    finished: false,
                     detached: false,
                 },
                 waiter: None,
             }),
         });
-        entry.wait(lock(&entry.inner), shard, now, work)?;
+        entry.wait(lock(&entry.inner), now, work)?;
         Ok(entry)
     }
 
     /// Inserts the entry into the shard, and stores `work` in it until the deadline. If the shard refuses the work,
-    /// returns the work and the reason.
+    /// returns the work and the [reason](Shard::insert).
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
-        shard: Arc<Shard>,
         now: Instant,
         work: W,
-    ) -> Result<(), (W, Refused)> {
+    ) -> Result<(), (W, Option<usize>)> {
+        let shard = inner.shard.as_ref().expect("the task has not ended");
+        let tick = shard.common.tick(now, inner.status.deadline);
         // The limit holds for the first run. A task that has run keeps its place.
         let is_limited = !inner.status.started;
-        match shard.insert(now, inner.status.deadline, is_limited, self.clone()) {
-            Ok(Inserted { key, early }) => {
-                // A clone writes to a cache line that threads share, so only an early task makes one.
-                let early = early.map(|tick| (shard.common.clone(), tick));
-                inner.state = State::Waiting(Some(Waiting { work, shard, key }));
-                drop(inner);
-                if let Some((common, tick)) = early {
-                    common.wake_for(tick);
-                }
-                Ok(())
-            }
+        let key = match shard.insert(tick, is_limited, self.clone()) {
+            Ok(key) => key,
             Err(refused) => {
                 drop(inner);
-                Err((work, refused))
+                return Err((work, refused));
             }
+        };
+        // A clone writes to a cache line that threads share, so only an early task makes one.
+        let is_early = shard.common.armed.is_later_than(tick);
+        let early = is_early.then(|| shard.common.clone());
+        inner.state = State::Waiting(Some((work, key)));
+        drop(inner);
+        if let Some(common) = early {
+            common.armed.wake_for(tick);
         }
+        Ok(())
     }
 
     /// Inserts the entry for the next run. If the task was canceled, ends the task instead.
-    fn wait_again(self: Arc<Self>, shard: Arc<Shard>, work: W, deadline: Instant) {
+    fn wait_again(self: Arc<Self>, work: W, deadline: Instant) {
         let mut inner = lock(&self.inner);
         if inner.status.cancelled {
             drop(inner);
-            unwind::discard((work, shard));
+            unwind::discard(work);
             return self.end(Err(TaskError(Cause::Cancelled)));
         }
         inner.status.deadline = deadline;
-        if let Err((work, _)) = self.wait(inner, shard, Instant::now(), work) {
+        if let Err((work, _)) = self.wait(inner, Instant::now(), work) {
             unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
         }
@@ -228,8 +232,10 @@ impl<W: Work> Entry<W> {
     /// the work.
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
-        let waiter = inner.waiter.take();
+        inner.status.finished = true;
+        let (shard, waiter) = (inner.shard.take(), inner.waiter.take());
         drop(inner);
+        drop(shard);
         waiter.into_iter().for_each(waker::wake);
     }
 }
@@ -237,7 +243,7 @@ impl<W: Work> Entry<W> {
 impl<W: Work> Task for Entry<W> {
     fn start(self: Arc<Self>) {
         let mut inner = lock(&self.inner);
-        let Some(Waiting { work, shard, .. }) = inner.take() else {
+        let Some((work, _)) = inner.take() else {
             return;
         };
         let deadline = inner.status.deadline;
@@ -246,16 +252,15 @@ impl<W: Work> Task for Entry<W> {
         drop(inner);
         tokio::spawn(Run {
             run: Some(work.run(deadline)),
-            entry: RunningEntry(Some((self, shard))),
+            entry: RunningEntry(Some(self)),
         });
     }
 
     fn leave(&self) -> Option<Unstarted> {
         let mut inner = lock(&self.inner);
-        let Waiting { work, shard, .. } = inner.take()?;
+        let (work, _) = inner.take()?;
         let deadline = inner.status.deadline;
         Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
-        drop(shard);
         Some(Unstarted {
             deadline,
             is_periodic: W::PERIODIC,
@@ -268,24 +273,24 @@ impl<W: Work> Task for Entry<W> {
 
     fn abandon(&self) {
         let taken = lock(&self.inner).take();
-        if let Some(Waiting { work, shard, .. }) = taken {
-            unwind::discard((work, shard));
+        if let Some((work, _)) = taken {
+            unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
         }
     }
 
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.inner);
-        let Some(waiting) = inner.take() else {
+        let Some((work, key)) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
-        waiting.shard.remove(waiting.key);
+        inner.shard.iter().for_each(|shard| shard.remove(key));
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
             drop(inner);
-            dropped = unwind::catch(|| drop(waiting));
+            dropped = unwind::catch(|| drop(work));
             inner = lock(&self.inner);
         }
         inner.status.cancelled = true;
@@ -300,24 +305,6 @@ impl<W: Work> Task for Entry<W> {
         lock(&self.inner).status
     }
 
-    fn is_finished(&self) -> bool {
-        matches!(lock(&self.inner).state, State::Ended(_))
-    }
-
-    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()> {
-        let ended = ready!(waker::poll_locked(
-            &self.inner,
-            waker,
-            |inner| &mut inner.waiter,
-            |inner| match &mut inner.state {
-                State::Ended(result) => Poll::Ready(result.take()),
-                _ => Poll::Pending,
-            },
-        ));
-        *result.downcast_mut().expect("the handle names the output") = ended;
-        Poll::Ready(())
-    }
-
     fn detach(&self) {
         let mut inner = lock(&self.inner);
         inner.status.detached = true;
@@ -328,6 +315,24 @@ impl<W: Work> Task for Entry<W> {
         };
         drop(inner);
         drop((waiter, result));
+    }
+}
+
+impl<W: Work> TaskOf<W::Output> for Entry<W> {
+    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
+        waker::poll_locked(
+            &self.inner,
+            waker,
+            |inner| &mut inner.waiter,
+            |inner| match &mut inner.state {
+                State::Ended(result) => Poll::Ready(result.take()),
+                _ => Poll::Pending,
+            },
+        )
+    }
+
+    fn untyped(self: Arc<Self>) -> Arc<dyn Task> {
+        self
     }
 }
 
@@ -346,12 +351,11 @@ pin_project! {
 
 /// The entry of the running task. The run takes the entry out when it ends. If the runtime shuts down during
 /// the run, the entry is still here when the run is dropped.
-struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Shard>)>);
+struct RunningEntry<W: Work>(Option<Arc<Entry<W>>>);
 
 impl<W: Work> Drop for RunningEntry<W> {
     fn drop(&mut self) {
-        if let Some((entry, shard)) = self.0.take() {
-            drop(shard);
+        if let Some(entry) = self.0.take() {
             entry.end(Err(TaskError(Cause::Shutdown)));
         }
     }
@@ -362,14 +366,22 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
-        let ended = match unwind::catch(|| poll_run(this.run.as_mut(), cx)) {
+        let polled = unwind::catch(|| {
+            let run = this.run.as_mut().as_pin_mut();
+            let run = run.expect("an `Unstarted` must not be polled after it was ready");
+            let output = ready!(run.poll(cx));
+            // The handle sees the end only after the future is dropped.
+            this.run.set(None);
+            Poll::Ready(output)
+        });
+        let ended = match polled {
             Ok(polled) => Ok(ready!(polled)),
             Err(payload) => {
                 unwind::contain(|| this.run.set(None));
                 Err(payload)
             }
         };
-        let Some((entry, shard)) = this.entry.0.take() else {
+        let Some(entry) = this.entry.0.take() else {
             return match ended {
                 Ok(_) => Poll::Ready(()),
                 Err(payload) => resume_unwind(payload),
@@ -377,25 +389,13 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
         };
         let result = match ended.map(R::Output::into) {
             Ok(After::Again(next, deadline)) => {
-                entry.wait_again(shard, next.into(), deadline);
+                entry.wait_again(next.into(), deadline);
                 return Poll::Ready(());
             }
             Ok(After::End(output)) => Ok(output),
             Err(payload) => Err(TaskError::panicked(payload)),
         };
-        drop(shard);
         entry.end(result);
         Poll::Ready(())
     }
-}
-
-/// Polls the future of a run, and drops the future as soon as it is ready. So the handle sees the end
-/// only after the drop.
-fn poll_run<R: Future>(mut run: Pin<&mut Option<R>>, cx: &mut Context<'_>) -> Poll<R::Output> {
-    let Some(polled) = run.as_mut().as_pin_mut() else {
-        panic!("an `Unstarted` was polled after it was ready");
-    };
-    let output = ready!(polled.poll(cx));
-    run.set(None);
-    Poll::Ready(output)
 }

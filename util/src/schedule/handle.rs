@@ -3,15 +3,17 @@
 use std::{
     fmt,
     future::Future,
-    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use tokio::{task::coop, time::Instant};
 
-use super::{entry::Task, error::TaskError};
+use super::{
+    entry::{Status, Task, TaskOf},
+    error::TaskError,
+};
 
 /// A handle to a scheduled task.
 ///
@@ -53,28 +55,10 @@ use super::{entry::Task, error::TaskError};
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
-    handle: CancelHandle,
-    poll_result: PollResult<T>,
+    pub(super) task: Arc<dyn TaskOf<T>>,
 }
 
-/// Calls [`Task::poll_result`] for the output `T`. So the handle needs no bound on `T`.
-type PollResult<T> = fn(&dyn Task, &Waker) -> Poll<Option<Result<T, TaskError>>>;
-
 impl<T> ScheduledTask<T> {
-    /// Creates the handle of a task whose output is a `T`.
-    pub(super) fn new(task: Arc<dyn Task>) -> Self
-    where
-        T: 'static,
-    {
-        Self {
-            handle: CancelHandle { task },
-            poll_result: |task, waker| {
-                let mut result = None;
-                task.poll_result(waker, &mut result).map(|()| result)
-            },
-        }
-    }
-
     /// Cancels the task. Returns whether this call canceled it.
     ///
     /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
@@ -108,7 +92,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.handle.cancel()
+        self.task.cancel()
     }
 
     /// Returns a handle that can cancel the task, but cannot return its output.
@@ -140,7 +124,8 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        self.handle.clone()
+        let task = self.task.clone().untyped();
+        CancelHandle { task }
     }
 
     /// Returns whether the task was canceled.
@@ -166,7 +151,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.handle.task.status().cancelled
+        self.task.status().cancelled
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -189,7 +174,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
-        self.handle.task.status().started
+        self.task.status().started
     }
 
     /// Returns whether the task has ended.
@@ -218,7 +203,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.handle.is_finished()
+        self.task.status().finished
     }
 
     /// Returns the deadline of the task.
@@ -247,7 +232,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.handle.task.status().deadline
+        self.task.status().deadline
     }
 }
 
@@ -257,7 +242,7 @@ impl<T> Future for ScheduledTask<T> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!((self.poll_result)(&*self.handle.task, cx.waker()));
+        let result = ready!(self.task.poll_result(cx.waker()));
         budget.made_progress();
         match result {
             Some(result) => Poll::Ready(result),
@@ -266,19 +251,18 @@ impl<T> Future for ScheduledTask<T> {
     }
 }
 
-// A panic of user code never leaves an entry half changed, because user code does not run under the lock.
-impl<T> UnwindSafe for ScheduledTask<T> {}
-impl<T> RefUnwindSafe for ScheduledTask<T> {}
-
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        self.handle.task.detach();
+        // If no other thread can see the task, the drop of the entry drops the waker and the result.
+        if Arc::strong_count(&self.task) > 1 {
+            self.task.detach();
+        }
     }
 }
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.handle.debug("ScheduledTask", f)
+        self.task.status().debug("ScheduledTask", f)
     }
 }
 
@@ -335,24 +319,22 @@ impl CancelHandle {
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.is_finished()
+        self.task.status().finished
     }
+}
 
+impl Status {
     fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = self.task.status();
         f.debug_struct(name)
-            .field("deadline", &status.deadline)
-            .field("is_started", &status.started)
-            .field("is_cancelled", &status.cancelled)
+            .field("deadline", &self.deadline)
+            .field("is_started", &self.started)
+            .field("is_cancelled", &self.cancelled)
             .finish_non_exhaustive()
     }
 }
 
-impl UnwindSafe for CancelHandle {}
-impl RefUnwindSafe for CancelHandle {}
-
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.debug("CancelHandle", f)
+        self.task.status().debug("CancelHandle", f)
     }
 }

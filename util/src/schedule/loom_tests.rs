@@ -7,6 +7,7 @@
 
 use std::{
     future::{Future, ready},
+    mem,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -93,14 +94,26 @@ impl Harness {
 
     /// Takes a turn of the driver at a tick. Returns the tick for which the driver then waits.
     fn run_to(&mut self, tick: Tick) -> Tick {
-        self.common.begin_turn();
+        self.common.armed.disarm();
         while self.driver.fire(tick, &mut few_steps()).is_break() {}
         self.arm()
     }
 
     fn arm(&self) -> Tick {
         let look = || self.driver.look().unwrap_or(NEVER);
-        self.common.arm(&self.waker, look)
+        self.common.armed.arm(&self.waker, look)
+    }
+
+    /// Arms as a poll of the driver does. Also returns whether the driver has found an open shard.
+    fn look_and_arm(&self) -> (bool, Tick) {
+        let mut is_left = true;
+        self.common.armed.disarm();
+        let next = self.common.armed.arm(&self.waker, || {
+            let next = self.driver.look();
+            is_left = next.is_some();
+            next.unwrap_or(NEVER)
+        });
+        (is_left, next)
     }
 
     /// Runs the tasks that the driver has spawned. These tasks must end within two turns of the runtime.
@@ -290,7 +303,9 @@ fn handle_drop_races_the_end() {
         };
         let known = Arc::new(OnceLock::new());
         let wakes = Arc::new(AtomicUsize::new(0));
-        let mut task = ScheduledTask::<u8>::new(entry.clone());
+        let mut task = ScheduledTask::<u8> {
+            task: entry.clone(),
+        };
         let waker = Waker::from(Arc::new(Inquisitive {
             task: known.clone(),
             wakes: wakes.clone(),
@@ -471,25 +486,15 @@ fn schedule_races_arm() {
 /// shard is left, or it is woken.
 #[test]
 fn last_handle_races_look() {
-    model(|harness| {
-        let Harness {
-            scheduler,
-            common,
-            driver,
-            wakes,
-            waker,
-            ..
-        } = harness;
+    model(|mut harness| {
+        let empty = Scheduler {
+            shards: Arc::new([]),
+        };
+        let scheduler = mem::replace(&mut harness.scheduler, empty);
         let dropping = thread::spawn(move || drop(scheduler));
-        let mut is_left = true;
-        common.begin_turn();
-        let next = common.arm(&waker, || {
-            let next = driver.look();
-            is_left = next.is_some();
-            next.unwrap_or(NEVER)
-        });
+        let (is_left, next) = harness.look_and_arm();
         dropping.join().unwrap();
-        assert!(!is_left || next == 0 || wakes.count() > 0);
+        assert!(!is_left || next == 0 || harness.wakes.count() > 0);
     });
 }
 
@@ -497,12 +502,14 @@ fn last_handle_races_look() {
 /// or it is woken.
 #[test]
 fn shutdown_races_arm() {
-    model(|mut harness| {
+    model(|harness| {
         let scheduler = harness.scheduler.clone();
         let shutdown = thread::spawn(move || drop(scheduler.shutdown()));
-        let next = harness.run_to(1);
+        let (is_left, next) = harness.look_and_arm();
         shutdown.join().unwrap();
-        assert!(next == 0 || harness.wakes.count() > 0);
+        assert!(!is_left || next == 0 || harness.wakes.count() > 0);
+        let (is_left, _) = harness.look_and_arm();
+        assert!(!is_left, "the driver ends");
     });
 }
 

@@ -96,7 +96,7 @@ use tokio_wheel::{Duration, Timer};
 use crate::{ground::tick_sleep::TickSleep, limit::saturating_add};
 use driver::Driver;
 use entry::Entry;
-use shard::{Common, Refused, Shard};
+use shard::{Common, Shard};
 use work::{Once, Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
@@ -196,10 +196,9 @@ impl Builder {
         let shards: Arc<[_]> = (0..shards).map(|_| Shard::new(common.clone())).collect();
         let has_ended = timer.is_shutdown();
         let driver = Driver::new(&shards, common, timer, sleep);
-        match has_ended {
-            // The scheduler then has shut down too.
-            true => drop(driver),
-            false => drop(tokio::spawn(driver)),
+        // Otherwise the drop of the driver shuts the scheduler down.
+        if !has_ended {
+            tokio::spawn(driver);
         }
         Scheduler { shards }
     }
@@ -278,9 +277,8 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let now = Instant::now();
-        let deadline = saturating_add(now, delay);
-        self.start(now, deadline, Once(future), |once| once.0)
+        let first = |now| saturating_add(now, delay);
+        self.start(first, Once(future), |once| once.0)
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, at `deadline`.
@@ -315,7 +313,7 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.start(Instant::now(), deadline, Once(future), |once| once.0)
+        self.start(|_| deadline, Once(future), |once| once.0)
     }
 
     /// Schedules a periodic task on this scheduler, at a fixed rate.
@@ -446,11 +444,7 @@ impl Scheduler {
         F::Output: RunOutput,
     {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        let pace = Pace::FixedRate(behavior);
-        let work = Periodic { make, period, pace };
-        let now = Instant::now();
-        let first = saturating_add(now, initial);
-        self.start(now, first, work, |work| work.make)
+        self.start_periodic(Pace::FixedRate(behavior), initial, period, make)
     }
 
     /// Schedules a periodic task on this scheduler, with a fixed delay between its runs.
@@ -502,15 +496,7 @@ impl Scheduler {
         F::Output: RunOutput,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        let pace = Pace::FixedDelay;
-        let work = Periodic {
-            make,
-            period: delay,
-            pace,
-        };
-        let now = Instant::now();
-        let first = saturating_add(now, initial);
-        self.start(now, first, work, |work| work.make)
+        self.start_periodic(Pace::FixedDelay, initial, delay, make)
     }
 
     /// Shuts the scheduler down, and returns the scheduled tasks that are waiting.
@@ -567,30 +553,44 @@ impl Scheduler {
     pub fn shutdown(&self) -> Vec<Unstarted> {
         // All shards are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        self.shards[0].common.shut_down();
-        let tasks = closed.into_iter().flat_map(|nodes| nodes.into_values());
+        self.shards[0].common.armed.wake_for(0);
+        let tasks = closed.into_iter().flatten();
         let mut left: Vec<_> = tasks.filter_map(|task| task.leave()).collect();
         left.sort_by_key(Unstarted::deadline);
         left
     }
 
-    /// Schedules `work` for `deadline`. `now` is the current time.
+    fn start_periodic<C>(
+        &self,
+        pace: Pace,
+        initial: Duration,
+        period: Duration,
+        make: C,
+    ) -> Result<ScheduledTask<<Periodic<C> as Work>::Output>, ScheduleError<C>>
+    where
+        Periodic<C>: Work,
+    {
+        let first = |now| saturating_add(now, initial);
+        let work = Periodic { make, period, pace };
+        self.start(first, work, |work| work.make)
+    }
+
+    /// Schedules `work`. `first` converts the current time to the first deadline.
     ///
     /// `given` converts the work back to the future or closure of the caller. If the scheduler refuses the work,
     /// the error holds this future or closure.
     fn start<W: Work, F>(
         &self,
-        now: Instant,
-        deadline: Instant,
+        first: impl FnOnce(Instant) -> Instant,
         work: W,
         given: impl FnOnce(W) -> F,
     ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
+        let now = Instant::now();
         let last = self.shards.len() - 1;
         let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
-        match Entry::schedule(shard.clone(), now, deadline, work) {
-            Ok(entry) => Ok(ScheduledTask::new(entry)),
-            Err((work, Refused::Full { max })) => Err(ScheduleError::new(given(work), Some(max))),
-            Err((work, Refused::Closed)) => Err(ScheduleError::new(given(work), None)),
+        match Entry::schedule(shard.clone(), now, first(now), work) {
+            Ok(task) => Ok(ScheduledTask { task }),
+            Err((work, limit)) => Err(ScheduleError::new(given(work), limit)),
         }
     }
 }

@@ -18,6 +18,10 @@
 //! An expired element stays in the wheel until a poll returns it. Before that poll, a call can remove or
 //! reset the element.
 
+mod expired;
+
+pub use expired::{Expired, Key};
+
 use std::{
     fmt,
     future::poll_fn,
@@ -32,7 +36,10 @@ use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 use tokio_wheel::{Duration, Timer};
 
-use crate::ground::{clock::nanos, give_way::Yields, tick_sleep::TickSleep, waker};
+use crate::{
+    ground::{give_way::Yields, tick_sleep::TickSleep, waker},
+    limit::nanos,
+};
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
 /// of a millisecond.
@@ -146,7 +153,7 @@ const TURN: Duration = Duration::from_millis(1);
 /// ```
 #[must_use = "a queue does nothing unless it is polled"]
 pub struct DelayQueue<T> {
-    wheel: Box<Wheel<T>>,
+    wheel: Wheel<T>,
     sleep: TickSleep,
     /// The tick for which the polling task waits. A call that sets an earlier deadline must wake this task.
     armed: Tick,
@@ -155,30 +162,6 @@ pub struct DelayQueue<T> {
     yields: Yields,
     /// The queue does not free the memory for this number of elements: see [`reserve`](Self::reserve).
     reserved: usize,
-}
-
-/// The key of one element of a [`DelayQueue`].
-///
-/// A key never names another element of its queue, even after its own element has left. Pass a key only to
-/// the queue that returned it: in another queue, the key may name any element.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key(bounded_wheel::Key);
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key of the wheel has the same name.
-        self.0.fmt(f)
-    }
-}
-
-/// An element that has left a [`DelayQueue`], with its deadline and its key.
-///
-/// The element has left because it expired, or because a call removed it.
-#[derive(Debug)]
-pub struct Expired<T> {
-    data: T,
-    deadline: Instant,
-    key: Key,
 }
 
 impl<T> DelayQueue<T> {
@@ -237,7 +220,7 @@ impl<T> DelayQueue<T> {
 
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = TickSleep::of(timer);
-        let mut wheel = Box::new(Wheel::new(0));
+        let mut wheel = Wheel::new(0);
         wheel.catch_up(sleep.clock.now());
         Self {
             wheel,
@@ -885,6 +868,9 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
+// No element is pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
 impl<T> Stream for DelayQueue<T> {
     type Item = Expired<T>;
 
@@ -900,95 +886,5 @@ impl<T> Stream for DelayQueue<T> {
 impl<T> FusedStream for DelayQueue<T> {
     fn is_terminated(&self) -> bool {
         self.is_empty()
-    }
-}
-
-impl<T> Expired<T> {
-    /// Returns a reference to the element.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::delay_queue::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("a", Duration::from_secs(5));
-    /// assert_eq!(*queue.remove(&key).get_ref(), "a");
-    /// ```
-    #[must_use]
-    pub fn get_ref(&self) -> &T {
-        &self.data
-    }
-
-    /// Returns a mutable reference to the element.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::delay_queue::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert(7, Duration::from_secs(5));
-    /// let mut removed = queue.remove(&key);
-    /// *removed.get_mut() += 1;
-    /// assert_eq!(removed.into_inner(), 8);
-    /// ```
-    #[must_use]
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.data
-    }
-
-    /// Returns the element.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::delay_queue::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("a", Duration::from_secs(5));
-    /// assert_eq!(queue.remove(&key).into_inner(), "a");
-    /// ```
-    #[must_use]
-    pub fn into_inner(self) -> T {
-        self.data
-    }
-
-    /// Returns the deadline of the element: see [`DelayQueue::deadline`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Instant};
-    /// use tokio_wheel_util::delay_queue::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let deadline = Instant::now() + Duration::from_secs(5);
-    /// let key = queue.insert_at("a", deadline);
-    /// assert!(queue.remove(&key).deadline() >= deadline);
-    /// ```
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    /// Returns the key that the element had in the queue. The key names no element now.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::delay_queue::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("a", Duration::from_secs(5));
-    /// assert_eq!(queue.remove(&key).key(), key);
-    /// ```
-    #[must_use]
-    pub fn key(&self) -> Key {
-        self.key
     }
 }
