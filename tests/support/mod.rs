@@ -239,6 +239,17 @@ pub(crate) async fn settle() {
     }
 }
 
+/// Takes steps until another task has run, which must be soon. Returns their number.
+pub(crate) async fn until_another_task_runs(mut step: impl AsyncFnMut()) -> usize {
+    let (another, mut steps) = (tokio::spawn(async {}), 0);
+    while !another.is_finished() {
+        step().await;
+        steps += 1;
+        assert!(steps < 10_000, "the other task does not run");
+    }
+    steps
+}
+
 /// Awaits `future` in a task whose budget is always used up before each poll, and advances the clock by 1 ms after each
 /// poll.
 pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {

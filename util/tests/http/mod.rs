@@ -45,6 +45,11 @@ use crate::support::{
     ms, poll, secs,
 };
 
+/// Limits of 10 s for a frame and 60 s for a body.
+const LIMITS: BodyLimits = BodyLimits::new()
+    .frame_timeout(secs(10))
+    .body_timeout(secs(60));
+
 /// The error of a body in these tests.
 const BROKEN: &str = "broken";
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits::new()
         .idle(secs(10))
         .max_age(secs(200))
@@ -137,8 +137,7 @@ fn each_stream_counts_its_own_frames() {
     });
 }
 
-/// A client sends a request and then a PING frame for a stream, which is an error. hyper flushes the I/O, shuts it down,
-/// and only then calls the service.
+/// After a PING frame for a stream, which is an error, hyper shuts the I/O down before it calls the service.
 #[test]
 fn a_shutdown_of_the_io_ends_the_requests() {
     each_that(Protocol::is_http2, async |protocol| {

@@ -132,8 +132,7 @@ pub(crate) async fn serve(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> End {
     let opened = Instant::now();
-    // After a GOAWAY, hyper's client closes the connection when it has no stream left. The server may fail to write its
-    // last frames then.
+    // After a GOAWAY, hyper's client may close the connection before the server has written its last frames.
     fn end<E>(ended: Ended<E>, protocol: Protocol, opened: Instant) -> End {
         End {
             reason: ended.reason(),

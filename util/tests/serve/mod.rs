@@ -1,7 +1,4 @@
-//! Tests `tokio_wheel_util::serve`.
-//!
-//! Most tests run under the paused clock, over streams in memory, with clients of both protocols. Their instants are
-//! exact. `sockets.rs` uses real sockets and a real clock.
+//! Tests `tokio_wheel_util::serve`. Only `sockets.rs` uses real sockets and a real clock.
 
 #![cfg(feature = "serve")]
 

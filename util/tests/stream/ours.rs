@@ -1,7 +1,7 @@
 //! Tests of the features that only this crate's adapters have: explicit timers, any duration, any executor.
 
 use super::*;
-use crate::until_another_task_runs;
+use crate::support::until_another_task_runs;
 
 fn never() -> impl Stream<Item = u8> + Unpin {
     FromFn(|_: &mut Context<'_>| Poll::Pending)
