@@ -1,7 +1,4 @@
-//! Hostile user code: wakers that act, and values that panic when they are dropped.
-//!
-//! A waker runs the test's code when it is cloned, when it is woken, or when its last clone is
-//! dropped.
+//! Hostile user code: wakers that run the test's code, and values that panic when they are dropped.
 
 use std::{
     panic::resume_unwind,

@@ -1,10 +1,6 @@
 //! Puts a program with a dependency on the wheel, and takes it back.
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{env, fs, path::Path, process::Command};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_cargo-on-wheel");
 
@@ -85,16 +81,12 @@ fn run(folder: &Path, line: &str) -> String {
 /// Runs a command. Its output must contain these parts, and is returned, with its exit code.
 #[track_caller]
 fn output_of(mut command: Command, parts: &[&str]) -> (Option<i32>, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
-    let output = String::from_utf8([stdout, stderr].concat()).unwrap();
+    let ended = command.output().unwrap();
+    let output = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
     for part in parts {
         assert!(output.contains(part), "{command:?} lacks {part}: {output}");
     }
-    (status.code(), output)
+    (ended.status.code(), output)
 }
 
 /// Runs a command that must fail with an output that has these parts. Returns the output.

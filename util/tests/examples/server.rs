@@ -14,10 +14,8 @@ use tokio_wheel_util::hyper::Reason;
 #[path = "../../examples/axum_server.rs"]
 mod axum_server;
 
-/// Each client exceeds its own limit, and no limit is early. The last client asks while the server shuts down.
-///
-/// The sockets and the clock are real. The limits are long, because the machine may be busy. The order of the limits
-/// differs between the two runs.
+/// Each client exceeds its own limit. The sockets and the clock are real, so the limits are long. Their order differs
+/// between the two runs.
 #[tokio::test]
 async fn every_limit_ends_its_client() {
     let orders = [

@@ -1,5 +1,4 @@
-//! Each test runs the same body on `tokio-stream` and on this crate, under the paused clock. The
-//! events, their order and their virtual times must be equal.
+//! Each test runs the same body on `tokio-stream` and on this crate. The events and their virtual times must be equal.
 
 use std::{
     cell::Cell,
@@ -58,8 +57,7 @@ async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
 }
 
-/// A stream of 0, 1, 2, and so on. Each item is ready its delay in milliseconds after the first poll
-/// for it. The last delay belongs to the end.
+/// A stream of 0, 1, 2, and so on, each this many milliseconds after the first poll for it. The last delay is the end's.
 struct Script<F> {
     sleep: fn(Duration) -> F,
     delays: vec::IntoIter<u64>,
