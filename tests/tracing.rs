@@ -42,7 +42,6 @@ impl Seen {
         self.message == message
     }
 
-    /// Returns the number in a field.
     fn number(&self, field: &str) -> u64 {
         self.fields[field].parse().unwrap()
     }
@@ -98,7 +97,6 @@ impl Subscriber for ToHook {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// Makes `on_event` the hook of this thread.
 fn hook(on_event: impl Fn(Seen) + 'static) {
     static GLOBAL: Once = Once::new();
     GLOBAL.call_once(|| tracing::subscriber::set_global_default(ToHook).unwrap());

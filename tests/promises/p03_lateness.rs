@@ -70,8 +70,8 @@ fn a_worker_that_blocks_makes_no_other_timer_late() {
     }
 }
 
-/// Runs `MANY` tasks with one deadline on four workers. The first task that runs on the driver's thread calls `block`. If
-/// that thread kept the driver to itself, the driver could not continue.
+/// Runs `MANY` tasks with one deadline on four workers. The first task that runs on the driver's thread calls `block`.
+/// If that thread kept the driver to itself, the driver could not continue.
 fn one_of_many_blocks(block: fn(&AtomicUsize)) {
     let runtime = multi_thread(4);
     // If the blocking worker has watched tokio's alarms, the others may wait without a look at them, as with

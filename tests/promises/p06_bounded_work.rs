@@ -18,7 +18,7 @@ async fn turn() {
     .await;
 }
 
-/// Returns the number of wakes between two turns of a task, until there were `all` wakes. Only the driver runs beside it.
+/// Returns the number of wakes between two turns of a task, until there were `all`. Only the driver runs beside it.
 async fn wakes_between_turns(wakes: Arc<Wakes>, all: usize) -> Vec<usize> {
     let watch = async move {
         let mut turns = Vec::new();

@@ -56,24 +56,6 @@ fn an_orphan_past_its_deadline_is_ready() {
 }
 
 #[test]
-fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
-    does_not_hang(|| {
-        for _ in 0..10 {
-            paused().block_on(async {
-                sleep(ms(1)).await;
-                assert_eq!(Timer::current().metrics().fired(), 1);
-                tokio::spawn(sleep(ms(1))).await.unwrap();
-                assert_eq!(Timer::current().metrics().fired(), 2);
-            });
-            multi_thread(1).block_on(async {
-                tokio::spawn(sleep(ms(1))).await.unwrap();
-                assert!(Timer::current().metrics().registered() <= 1);
-            });
-        }
-    });
-}
-
-#[test]
 fn an_entered_handle_decides_which_runtime_drives() {
     for has_timer in [false, true] {
         does_not_hang(move || {

@@ -16,7 +16,6 @@ async fn ticks_to_be_made_up_for_let_others_run() {
     until_another_task_runs(async || _ = interval.tick().await).await;
 }
 
-/// Uses up its budget at every poll, and never ends.
 async fn greedy(polls: Arc<AtomicUsize>) {
     poll_fn(|cx| {
         let polls = polls.fetch_add(1, Ordering::Relaxed);

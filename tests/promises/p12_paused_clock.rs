@@ -29,7 +29,6 @@ async fn advance_has_woken_what_is_due_when_it_returns() {
 struct Order(Arc<Mutex<Vec<usize>>>);
 
 impl Order {
-    /// Registers a sleep with this name.
     fn register(&self, name: usize, sleep: Sleep) -> Sleep {
         let order = self.clone();
         let hook = Hook::on_wake(move || order.0.lock().unwrap().push(name));

@@ -30,7 +30,6 @@ enum When {
     Drop,
 }
 
-/// What the wakers of a hook share.
 struct Token {
     when: When,
     action: Action,

@@ -18,7 +18,6 @@ impl Log {
         }
     }
 
-    /// Adds an event to the log.
     pub(crate) fn note(&self, what: impl Debug) {
         let entry = (format!("{what:?}"), self.start.elapsed());
         self.entries.borrow_mut().push(entry);

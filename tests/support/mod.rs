@@ -53,7 +53,6 @@ pub(crate) fn multi_thread(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// Returns a runtime whose timers are disabled.
 pub(crate) fn without_time() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
@@ -66,8 +65,8 @@ pub(crate) fn paused() -> Runtime {
         .unwrap()
 }
 
-/// Runs `body` on its own thread, and fails if it has not returned within ten minutes, or the seconds in the environment
-/// variable `HANGS_AFTER`. A body that breaks a promise about locks or lost timers waits forever instead of failing.
+/// Runs `body` on its own thread, and fails if it has not returned within ten minutes, or the seconds in the
+/// environment variable `HANGS_AFTER`. A body that breaks a promise about locks or lost timers may wait forever.
 pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (ended, end) = mpsc::channel::<()>();
     let name = thread::current().name().unwrap_or("body").to_owned();
@@ -136,7 +135,6 @@ impl Wake for Wakes {
     }
 }
 
-/// Polls a future by hand, with the given waker.
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
@@ -186,7 +184,6 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Asserts that the text of an error contains these parts.
 pub(crate) fn assert_message(error: &dyn Error, parts: &[&str]) {
     let message = error.to_string();
     for part in parts {
@@ -257,7 +254,7 @@ pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
     panic!("the future is not ready after 1,000 polls without budget");
 }
 
-/// Polls to the end of a crowd's work, beside a task that yields. Returns the number of polls, and of that task's turns.
+/// Polls to the end of a crowd's work, beside a task that yields. Returns the number of polls and of its turns.
 /// `yield_now` waits until the runtime has checked its I/O, which it does after 16 polls in a row that wake no task.
 pub(crate) async fn polls_and_turns<T>(
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T> + Send + 'static,

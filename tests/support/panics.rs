@@ -20,8 +20,7 @@ thread_local! {
 /// Runs `body`, which must panic, and returns the file and the message of the panic.
 #[track_caller]
 pub(crate) fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
-    // Other tests run at the same time and may panic too. So the hook stays, and each thread stores
-    // its own file.
+    // Other tests may panic at the same time. So the hook stays, and each thread stores its own file.
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = take_hook();

@@ -134,10 +134,8 @@ fn a_program_goes_to_the_wheel_and_back() {
 
     let compare = |runs| {
         let options = "--alternative --build build --runs";
-        run(
-            folder,
-            &format!("on-wheel compare {options} {runs} -- {{}}"),
-        )
+        let line = format!("on-wheel compare {options} {runs} -- {{}}");
+        run(folder, &line)
     };
     let printed = compare(2);
     let (sides, table) = compared(&printed);
@@ -200,13 +198,8 @@ fn a_program_goes_to_the_wheel_and_back() {
     let (lines, steps) = lines.split_once("\n\n").unwrap();
     let manifest = format!("{MANIFEST}\n[patch.crates-io]{lines}\n");
     write(folder, "Cargo.toml", &manifest);
-    run(
-        folder,
-        steps
-            .split('`')
-            .find(|step| step.starts_with("cargo "))
-            .unwrap(),
-    );
+    let step = steps.split('`').find(|step| step.starts_with("cargo "));
+    run(folder, step.unwrap());
     assert_runs_on("tokio_wheel", folder, "cargo run --quiet");
 
     // A tokio that is too old for the wheel. The tool builds all sides with a newer one.

@@ -1,4 +1,4 @@
-//! `DelayQueue`: random programs compare it with tokio-util's queue, and each other test shows what they do not compare.
+//! `DelayQueue`: random programs compare it with tokio-util's queue, and the other tests show what they do not compare.
 
 #![cfg(feature = "delay_queue")]
 

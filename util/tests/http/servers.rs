@@ -20,12 +20,10 @@ use crate::{
     support::settle,
 };
 
-/// Runs a test once for each version of HTTP.
 fn on_both_versions(test: impl AsyncFn(Protocol)) {
     each_that(|protocol| [Auto1, Auto2].contains(&protocol), test);
 }
 
-/// Starts a server for `app` and returns its only client.
 async fn client_of(app: Router, protocol: Protocol) -> Client {
     let (client, io) = duplex(65_536);
     let service = TowerToHyperService::new(app);

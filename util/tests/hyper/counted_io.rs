@@ -48,7 +48,6 @@ fn is_plain(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Http1 | Protocol::Http2)
 }
 
-/// Runs a test once for each protocol, with vectored writes, and then without.
 fn each_io(body: impl AsyncFn(Protocol, bool)) {
     each(async |protocol| body(protocol, true).await);
     each_that(is_plain, async |protocol| body(protocol, false).await);

@@ -14,7 +14,6 @@ enum Cause {
     Shutdown,
 }
 
-/// How long all workers block.
 const BLOCKED: u64 = 100;
 
 impl Cause {
@@ -110,7 +109,6 @@ fn lost(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usi
     lost
 }
 
-/// Calls `body` while threads spin on all processors.
 fn under_load<T>(body: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -15,7 +15,6 @@ async fn dribble(client: &mut (impl AsyncWrite + Unpin), bytes: impl IntoIterato
     }
 }
 
-/// Returns the bytes of a request whose head never ends.
 fn endless_head() -> impl Iterator<Item = u8> {
     b"GET /after/0 HTTP/1.1\r\nslow: "
         .iter()
@@ -23,7 +22,6 @@ fn endless_head() -> impl Iterator<Item = u8> {
         .chain(std::iter::repeat(b'x'))
 }
 
-/// Connects a client, and returns how its connection ends.
 async fn end_of(protocol: Protocol, act: impl AsyncFnOnce(&mut DuplexStream)) -> End {
     let server = Server::new(protocol, limits());
     let (mut client, end) = server.connect();

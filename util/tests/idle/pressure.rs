@@ -8,7 +8,6 @@ fn set() -> (IdleSet<u64>, Reaper<u64>) {
     builder.build().unwrap()
 }
 
-/// Returns the next key and the seconds since `start`.
 async fn next(reaper: &mut Reaper<u64>, start: Instant) -> (u64, f64) {
     let key = reaper.reap().await.unwrap();
     (key, start.elapsed().as_secs_f64())

@@ -85,10 +85,6 @@ fn in_time(body: impl AsyncFnOnce() + Send + 'static) {
     does_not_hang(|| paused().block_on(body()));
 }
 
-fn poll(reaper: &mut Reaper<Key>, waker: &Waker) -> Poll<Option<Key>> {
-    reaper.poll_reap(&mut Context::from_waker(waker))
-}
-
 #[test]
 fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
     in_time(async || {

@@ -26,7 +26,6 @@ mod original {
     }
 }
 
-/// The replacements of the original's methods.
 mod wheel {
     use super::{Limit, Limits, TimeoutStream, set};
 

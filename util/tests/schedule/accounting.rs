@@ -15,7 +15,6 @@ use super::*;
 
 type Task = ScheduledTask<usize>;
 
-/// Returns a seed for each round.
 fn seeds(rounds: usize) -> Vec<u64> {
     match std::env::var("SCHEDULE_SEED") {
         Ok(seed) => vec![seed.parse().expect("a seed is a number")],
@@ -112,9 +111,7 @@ fn again_and_again(
 /// The end of the scheduler of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// Calls shut the scheduler down while the threads work.
     Shutdown,
-    /// The runtime is dropped while the threads work.
     RuntimeDropped,
     /// The scheduler does not end. All tasks end by themselves.
     None,

@@ -35,7 +35,6 @@ fn the_others_run<T: Send + 'static>(
     });
 }
 
-/// Returns the result of a task that has ended.
 fn ended<T>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
     assert!(task.is_finished());
     assert_ready!(poll(&mut task, Waker::noop()))

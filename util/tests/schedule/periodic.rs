@@ -18,7 +18,6 @@ pub(super) enum Pace {
 
 const PACES: [Pace; 2] = [Pace::Rate, Pace::Delay];
 
-/// A periodic task of either kind.
 pub(super) fn every<C, F>(
     scheduler: &Scheduler,
     pace: Pace,
@@ -73,14 +72,12 @@ fn program() -> impl Strategy<Value = Program> {
         })
 }
 
-/// The action of a run.
 async fn work(takes: Duration) {
     if !takes.is_zero() {
         tokio::time::sleep(takes).await;
     }
 }
 
-/// Blocks the whole runtime.
 async fn hold_up(hold_ups: Vec<(Duration, Duration)>) {
     for (after, by) in hold_ups {
         work(after).await;
@@ -167,7 +164,6 @@ proptest! {
     }
 }
 
-/// Returns a program without delays.
 fn undisturbed(behavior: Option<MissedTickBehavior>, times: [u64; 2], runs: &[u64]) -> Program {
     let [initial, period] = times.map(ms);
     let runs = runs.iter().map(|takes| ms(*takes)).collect();

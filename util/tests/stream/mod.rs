@@ -30,10 +30,8 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     task::coop::poll_proceed,
 };
-use tokio_test::{assert_pending, assert_ready_eq, task};
-use tokio_wheel::{
-    Duration, Instant, Timer, advance, error::Elapsed, interval, interval_at, sleep_until,
-};
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+use tokio_wheel::{Duration, Instant, Timer, advance, interval, interval_at, sleep_until};
 use tokio_wheel_util::stream::{
     ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
 };

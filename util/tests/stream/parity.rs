@@ -52,12 +52,11 @@ impl Log {
     }
 }
 
-/// Polls once.
 async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
 }
 
-/// A stream of 0, 1, 2, and so on, each this many milliseconds after the first poll for it. The last delay is the end's.
+/// A stream of 0, 1, 2, and so on, each this many milliseconds after its first poll. The last delay is for the end.
 struct Script<F> {
     sleep: fn(Duration) -> F,
     delays: vec::IntoIter<u64>,
@@ -249,7 +248,6 @@ side_by_side! {
         }
     }
 
-    /// The readers poll once at random times.
     async fn random_readers(time, log) {
         let mut random = Random(3);
         let behaviors = [

@@ -49,11 +49,8 @@ impl Times {
 /// Where the adapter is polled.
 #[derive(Clone, Copy, Debug)]
 enum Reader {
-    /// In a task that starts before the task of the sender.
     First,
-    /// In a task that starts after the task of the sender.
     Last,
-    /// In the future of `block_on`.
     BlockOn,
 }
 
