@@ -1,7 +1,5 @@
-//! Tests the feature `tracing`: the driver's events, and what a subscriber may do when it gets them.
-//!
-//! All tests share one global subscriber, which passes each event to a hook of its thread. A subscriber that is set for
-//! a scope would not show events within events, because `tracing` itself suppresses those.
+//! Tests the feature `tracing`: the driver's events, and what a subscriber may do when it gets them. One global
+//! subscriber passes each event to a hook of its thread. A scoped subscriber would not show events within events.
 
 #![cfg(all(feature = "test-util", feature = "tracing"))]
 
@@ -44,7 +42,6 @@ impl Seen {
         self.message == message
     }
 
-    /// Returns the number in a field.
     fn number(&self, field: &str) -> u64 {
         self.fields[field].parse().unwrap()
     }
@@ -100,7 +97,6 @@ impl Subscriber for ToHook {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// Makes `on_event` the hook of this thread.
 fn hook(on_event: impl Fn(Seen) + 'static) {
     static GLOBAL: Once = Once::new();
     GLOBAL.call_once(|| tracing::subscriber::set_global_default(ToHook).unwrap());
@@ -306,8 +302,7 @@ fn a_subscriber_may_use_the_timer_of_an_event() {
     });
 }
 
-/// On a runtime that shuts down, each new timer shuts down at once. If a subscriber got an event for its own timer, it
-/// would run forever.
+/// On a runtime that shuts down, each new timer shuts down at once, and its event would make another timer.
 #[test]
 fn a_subscribers_own_timers_cause_no_events() {
     does_not_hang(|| {
@@ -339,8 +334,7 @@ fn a_subscribers_own_timers_cause_no_events() {
     });
 }
 
-/// After `block_in_place`, other threads serve as the workers. Each worker still registers in its own shard. The events
-/// of the driver name the shard of a sleep.
+/// After `block_in_place`, other threads serve as the workers. The events of the driver name the shard of a sleep.
 #[test]
 fn workers_share_no_shard_after_block_in_place() {
     const WORKERS: usize = 4;

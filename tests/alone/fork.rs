@@ -21,7 +21,6 @@ const CHILDREN: usize = 500;
 /// The number of children that live at the same time.
 const AT_ONCE: usize = 20;
 
-/// Forks. The child sleeps on a runtime of its own, and ends.
 fn fork_a_sleeper() -> Pid {
     // SAFETY: the child is a copy of this thread alone. It allocates, which the libraries of all systems allow after a
     // fork. It takes no lock of the test's other threads, and returns to none of their code.

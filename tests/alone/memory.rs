@@ -1,7 +1,4 @@
-//! Measures memory with a counting allocator.
-//!
-//! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, or
-//! tolerates a few KiB.
+//! Measures memory with an allocator that also counts the test harness. So the test creates many objects.
 
 use std::{alloc::System, task::Waker};
 

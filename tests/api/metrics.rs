@@ -9,7 +9,6 @@ use tokio_wheel::{Duration, Histogram, Instant, Sleep, Timer, sleep};
 
 use crate::support::{elsewhere, leap, ms, panics::panic_of, pending, secs, settle};
 
-/// The buckets that are not empty.
 fn buckets(lateness: &Histogram) -> Vec<(Duration, u64)> {
     let buckets = lateness.buckets();
     buckets.filter(|(_, count)| *count > 0).collect()

@@ -66,8 +66,7 @@ async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
     assert!(shown.len() < 200, "{shown}");
 }
 
-/// The test resets a pending sleep to a deadline that has passed. It does so at several fractions of a
-/// tick and of a millisecond, both before and after the driver has parked.
+/// At several fractions of a tick and of a millisecond, before and after the driver has parked.
 #[test]
 fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
     for offset in [0, 1, 7_812, 15_625, 300_001, 999_999] {
@@ -123,8 +122,7 @@ async fn a_sleep_is_terminated_from_the_ready_poll_to_the_next_reset() {
     }
 }
 
-/// Such a sleep has returned pending. `select!` of the `futures` crate skips a terminated future, so it
-/// would never poll the sleep again.
+/// `select!` of the `futures` crate never polls a terminated future again.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_without_budget_is_not_terminated() {
     tokio::spawn(async {

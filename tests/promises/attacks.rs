@@ -34,7 +34,6 @@
 
 use super::*;
 
-/// The default tick.
 const TICK: Duration = Duration::from_nanos(15_625);
 
 /// In one shard, 100,000 sleeps expire at once. A sleep in another shard does not wait for them.

@@ -1,15 +1,11 @@
-//! Promise 1, never early: when a `Sleep` is ready, its deadline has passed.
-//!
-//! Deadlines round up to a tick, and the clock rounds down. Every `Duration` saturates, even
-//! `Duration::MAX`.
+//! Promise 1, never early: when a `Sleep` is ready, its deadline has passed. Every `Duration` saturates.
 
 use super::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Ticks and deadlines are arbitrary numbers of nanoseconds. A sleep is ready in the first millisecond of tokio's
-    /// alarm that has reached the tick of the deadline. The paused clock moves by whole milliseconds to it.
+    /// A sleep is ready in the first millisecond of tokio's alarm that has reached the tick of the deadline.
     #[test]
     fn whatever_the_tick_and_the_deadline(
         tick in 1..20_000_000_u64,
@@ -64,8 +60,7 @@ async fn any_duration_saturates() {
     }
 }
 
-/// A thread of another runtime polls a sleep of this timer. The clock of that runtime is an hour
-/// ahead. No other sleep fires early because of it.
+/// A thread of another runtime, whose clock is an hour ahead, polls a sleep of this timer.
 #[test]
 fn another_runtimes_clock_moves_nobody_ahead() {
     let home = multi_thread(1);

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// Two workers and two other threads register sleeps. Each sleep may be the earliest, while the
-/// driver may be about to park. Every sleep must fire.
+/// Each sleep may be the earliest, while the driver may be about to park.
 #[test]
 fn every_sleep_fires_however_registration_and_driver_interleave() {
     does_not_hang(|| {
@@ -29,8 +28,7 @@ fn every_sleep_fires_however_registration_and_driver_interleave() {
     });
 }
 
-/// A task that has used up its budget still sets the alarm. Its runtime may stop at once, and a
-/// current-thread runtime drops the wakes that such a task has deferred.
+/// The runtime may stop at once, and a current-thread runtime drops the wakes that such a task has deferred.
 #[test]
 fn what_a_task_without_budget_registers_fires() {
     let runtime = paused();

@@ -1,6 +1,4 @@
 //! Promise 3, lateness: a timer is late by at most one tick and one wake-up of the driver.
-//!
-//! With the default tick, a sleep is not later than with `tokio::time`.
 
 use super::*;
 
@@ -31,11 +29,8 @@ fn the_default_tick_is_not_later_than_tokio() {
     }
 }
 
-/// Blocks one of two workers until a sleep of 300 ms wakes another task. The blocking task has registered a sleep that
-/// expires before.
-///
-/// A third task keeps the other worker returning to tokio's alarms. `timer_is_there` says whether the default timer
-/// starts before. Otherwise the blocking task spawns the driver, which must not wait for that task.
+/// A task that has registered a sleep blocks one of two workers until a later sleep wakes another task. A third task
+/// keeps the other worker returning to tokio's alarms. Unless `timer_is_there`, the blocking task spawns the driver.
 fn beside_a_worker_that_blocks(timer_is_there: bool) {
     let runtime = multi_thread(2);
     runtime.block_on(async {
@@ -75,10 +70,8 @@ fn a_worker_that_blocks_makes_no_other_timer_late() {
     }
 }
 
-/// Runs `MANY` tasks on four workers, in ten rounds. Their sleeps have one deadline.
-///
-/// One task calls `block`: the first task that runs on the thread where the driver fires the
-/// sleeps. If that thread kept the driver to itself, the driver could not continue.
+/// Runs `MANY` tasks with one deadline on four workers. The first task that runs on the driver's thread calls `block`.
+/// If that thread kept the driver to itself, the driver could not continue.
 fn one_of_many_blocks(block: fn(&AtomicUsize)) {
     let runtime = multi_thread(4);
     // If the blocking worker has watched tokio's alarms, the others may wait without a look at them, as with
@@ -128,8 +121,7 @@ fn one_of_many_blocks(block: fn(&AtomicUsize)) {
             while registered.load(Ordering::Acquire) < MANY && Instant::now() < deadline {
                 tokio::time::sleep(ms(1)).await;
             }
-            // On a busy machine, some tasks are polled after the deadline. Then the sleeps do not
-            // fire together, and the round does not count.
+            // On a busy machine, some tasks are polled after the deadline. Then the round does not count.
             if registered.load(Ordering::Acquire) == MANY && Instant::now() + ms(10) < deadline {
                 may_block.store(true, Ordering::Release);
                 rounds += 1;

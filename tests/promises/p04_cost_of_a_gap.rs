@@ -1,5 +1,4 @@
-//! Promise 4, O(1): advancing over a long gap costs the slots that the wheel visits, not the ticks
-//! that pass.
+//! Promise 4, O(1): advancing over a long gap costs the slots that the wheel visits, not the ticks that pass.
 
 use super::*;
 

@@ -1,14 +1,9 @@
-//! Promise 5, no tick without a reason: the driver parks until the next expiration.
-//!
-//! Far timers cost no CPU time and no context switches while the server is idle. Canceling never
-//! wakes the driver.
+//! Promise 5, no tick without a reason: the driver parks until the next expiration. Canceling never wakes it.
 
 use super::*;
 use crate::support::parks_when_settled;
 
-/// Runs `body` on a worker that runs nothing but the driver, and so parks once more after each wake of the driver.
-///
-/// `body` gets a function that asserts that the driver has not woken since the last call.
+/// Gives `body` a function which asserts that the driver, alone on its worker, has not woken since the last call.
 fn on_an_idle_worker(body: impl FnOnce(&mut dyn FnMut()) + Send + 'static) {
     does_not_hang(|| {
         let runtime = multi_thread(1);

@@ -1,16 +1,11 @@
-//! Promise 6, bounded work: the driver works in chunks and then yields.
-//!
-//! A million timers may be due in one slot, or cascade out of one slot. The driver must not hold a
-//! worker thread for them longer than about 1 ms at a time.
+//! Promise 6, bounded work: the driver does not hold a worker thread longer than about 1 ms at a time.
 
 use super::*;
 
-/// The maximum number of steps in a turn on a paused clock. On a clock that moves, a turn ends after a
-/// millisecond.
+/// The maximum number of steps in a turn on a paused clock.
 const MOST_AT_ONCE: usize = 16_384;
 
-/// Lets each other task have one turn. `yield_now` would also wait until the runtime has polled its
-/// I/O.
+/// Lets each other task have one turn. `yield_now` would also wait until the runtime has polled its I/O.
 async fn turn() {
     let mut yielded = false;
     poll_fn(|cx| match std::mem::replace(&mut yielded, true) {
@@ -23,9 +18,7 @@ async fn turn() {
     .await;
 }
 
-/// Returns the number of wakes between two turns of a counting task, until there were `all` wakes.
-///
-/// Only the driver runs beside that task, and fires the due sleeps.
+/// Returns the number of wakes between two turns of a task, until there were `all`. Only the driver runs beside it.
 async fn wakes_between_turns(wakes: Arc<Wakes>, all: usize) -> Vec<usize> {
     let watch = async move {
         let mut turns = Vec::new();

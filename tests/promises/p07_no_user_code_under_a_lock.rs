@@ -1,13 +1,8 @@
 //! Promise 7, no user code under a lock: no waker is cloned, woken or dropped while a lock is held.
-//!
-//! These acts run user code. For example, dropping a waker may drop a task that drops a `Sleep` of
-//! the same shard. If a waker used its own shard under the lock, the test would hang, and the
-//! watchdog would report it.
 
 use super::*;
 
-/// Does everything that a user can do to the shard of `victim`, through a `Timer` and through the
-/// free function.
+/// Does everything that a user can do to the shard of `victim`. Under its lock, the test would hang.
 fn touch(victim: Sleep) {
     use_shard(victim, &Timer::current());
     let _ = poll(&mut sleep(secs(7)), &Wakes::new().1);

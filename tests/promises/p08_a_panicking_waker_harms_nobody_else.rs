@@ -1,7 +1,5 @@
-//! Promise 8, a panicking waker harms no other timer: the other timers of its batch still fire, and
-//! the driver continues.
-//!
-//! The simulation of `src/timer` has wakers that panic when they are cloned, and at the end of the timer.
+//! Promise 8, a panicking waker harms no other timer. The simulation of `src/timer` has wakers that panic when they are
+//! cloned, and at the end of the timer.
 
 use super::*;
 

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// New sleeps use the places of old sleeps, while the futures of the old sleeps still hold their
-/// keys.
+/// New sleeps use the places of old sleeps, whose futures still hold their keys.
 #[test]
 fn stale_futures_do_not_touch_the_entries_in_their_places() {
     paused().block_on(coop::unconstrained(async {
@@ -30,8 +29,7 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
     }));
 }
 
-/// The runtime of a future has ended, and the future moves to the default timer of the next runtime. The entries of both
-/// timers have equal keys. The panic of a waker's clone ends the move halfway.
+/// The entries of both timers have equal keys. The panic of a waker's clone ends the move halfway.
 #[test]
 fn a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries() {
     let (_, waker) = Wakes::new();

@@ -1,23 +1,11 @@
-//! Promise 11, cooperative: a ready `Sleep` in a loop uses tokio's cooperative budget.
-//!
-//! A `Timeout` still expires if its inner future uses up the budget.
+//! Promise 11, cooperative: a ready `Sleep` in a loop uses tokio's budget, and a `Timeout` expires without budget.
 
 use super::*;
-
-/// Awaits what `make` returns again and again, until another task has run.
-async fn lets_others_run<F: Future>(mut make: impl FnMut() -> F) {
-    let others = tokio::spawn(async {});
-    let mut turns = 0;
-    while !others.is_finished() {
-        make().await;
-        turns += 1;
-        assert!(turns < 10_000, "the other task does not run");
-    }
-}
+use crate::support::until_another_task_runs;
 
 #[tokio::test(start_paused = true)]
 async fn ready_sleeps_in_a_loop_let_others_run() {
-    lets_others_run(|| sleep(Duration::ZERO)).await;
+    until_another_task_runs(async || sleep(Duration::ZERO).await).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -25,11 +13,9 @@ async fn ticks_to_be_made_up_for_let_others_run() {
     let mut interval = tokio_wheel::interval(ms(1));
     interval.tick().await;
     advance(secs(1_000)).await;
-    let interval = Mutex::new(interval);
-    lets_others_run(|| poll_fn(|cx| interval.lock().unwrap().poll_tick(cx))).await;
+    until_another_task_runs(async || _ = interval.tick().await).await;
 }
 
-/// Uses up its budget at every poll, and never ends.
 async fn greedy(polls: Arc<AtomicUsize>) {
     poll_fn(|cx| {
         let polls = polls.fetch_add(1, Ordering::Relaxed);
@@ -57,5 +43,6 @@ async fn a_timeout_of_a_greedy_future_expires() {
 /// If the budget was used up before the timeout is polled, the timeout waits for new budget.
 #[tokio::test(start_paused = true)]
 async fn an_elapsed_timeout_costs_budget_as_well() {
-    lets_others_run(|| timeout(Duration::ZERO, pending::<()>())).await;
+    let elapsed = async || _ = timeout(Duration::ZERO, pending::<()>()).await;
+    until_another_task_runs(elapsed).await;
 }

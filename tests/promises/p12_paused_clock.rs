@@ -1,7 +1,4 @@
 //! Promise 12, the paused clock: everything works under a paused clock that advances by itself.
-//!
-//! The crate reads the time through `tokio::time::Instant`. `tokio_wheel::advance` also advances
-//! the wheel. When it returns, it has woken all due timers.
 
 use super::*;
 
@@ -32,7 +29,6 @@ async fn advance_has_woken_what_is_due_when_it_returns() {
 struct Order(Arc<Mutex<Vec<usize>>>);
 
 impl Order {
-    /// Registers a sleep with this name.
     fn register(&self, name: usize, sleep: Sleep) -> Sleep {
         let order = self.clone();
         let hook = Hook::on_wake(move || order.0.lock().unwrap().push(name));
@@ -94,8 +90,7 @@ async fn sleeps_of_one_deadline_wake_in_the_order_in_which_they_were_set() {
     }
 }
 
-/// Two deadlines that are a millisecond apart fire apart, wherever within a millisecond the clock
-/// was paused.
+/// Wherever within a millisecond the clock was paused.
 #[test]
 fn deadlines_a_millisecond_apart_do_not_fire_together() {
     for n in 0..20 {
@@ -111,8 +106,6 @@ fn deadlines_a_millisecond_apart_do_not_fire_together() {
     }
 }
 
-/// Two sleeps are reset to the deadline of other sleeps. All other sleeps were set before the
-/// reset. The two sleeps wake after them.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_that_was_postponed_wakes_after_those_that_were_set_before() {
     let order = Order::default();

@@ -1,11 +1,8 @@
-//! Promise 14, a reset to a later deadline moves nothing: it stores the new deadline.
-//!
-//! The entry moves when its old slot is due.
+//! Promise 14, a reset to a later deadline moves nothing. The entry moves when its old slot is due.
 
 use super::*;
 
-/// Returns the number of driver wake-ups in 2.5 s, for a sleep of 100 ms and perhaps a sleep of 2 s. The sleep of 2 s may
-/// be reset to a year.
+/// Returns the number of driver wake-ups in 2.5 s.
 fn wakeups(has_other: bool, is_reset: bool) -> u64 {
     paused().block_on(async {
         let mut first = task::spawn(sleep(ms(100)));
@@ -24,8 +21,7 @@ fn wakeups(has_other: bool, is_reset: bool) -> u64 {
     })
 }
 
-/// The driver visits the old slot of the entry, although it has looked at the wheel before, for the
-/// first timer. The slot of a deadline in a year would not be due for days.
+/// The slot of a deadline in a year would not be due for days.
 #[test]
 fn the_entry_stays_in_its_old_slot_until_that_is_due() {
     let moved = wakeups(true, true);

@@ -19,7 +19,6 @@ fn on_a_worker<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static
     })
 }
 
-/// Polls a sleep once, and drops it.
 fn set_and_cancel(duration: Duration, waker: &Waker) {
     drop(registered(sleep(duration), waker));
 }

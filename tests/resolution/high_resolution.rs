@@ -11,9 +11,7 @@ fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Asserts that of many sleeps one is late by less than half a millisecond.
-///
-/// On a busy machine most sleeps are late, because the thread waits for a CPU.
+/// Asserts that of many sleeps one is late by less than half a millisecond. On a busy machine most sleeps are late.
 async fn assert_it_is_exact() {
     let mut best = Duration::MAX;
     for n in 0..10_000 {
@@ -28,8 +26,7 @@ async fn assert_it_is_exact() {
     panic!("{best:?}");
 }
 
-/// On tokio's alarm, a timer with a tick of 10 µs would be as late as an ordinary timer. The best of many sleeps shows
-/// which alarm wakes the driver.
+/// On tokio's alarm, a timer with a tick of 10 µs would be as late as an ordinary timer.
 #[tokio::test]
 async fn it_is_exact_to_less_than_a_millisecond() {
     Timer::builder().high_resolution().install().unwrap();

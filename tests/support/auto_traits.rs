@@ -5,10 +5,8 @@ use std::{cell::Cell, marker::PhantomData, rc::Rc};
 /// A type argument without any auto trait but `Unpin`.
 pub(crate) type Nothing = PhantomData<(Rc<Cell<u8>>, *mut dyn FnMut())>;
 
-/// Compares the auto traits of each type with a row of five bits.
-///
-/// A type has 1 for each trait that it implements and 0 for each other trait. A change of a row is a
-/// breaking change of the crate.
+/// Compares the auto traits of each type with a row of five bits: 1 for each trait that it implements. A change of a
+/// row is a breaking change of the crate.
 macro_rules! auto_traits {
     ($(#[$attribute:meta])* $test:ident { $($expected:literal $type:ty,)* }) => {
         $(#[$attribute])*
@@ -41,7 +39,6 @@ pub(crate) trait Otherwise {
 
 impl<T: ?Sized> Otherwise for T {}
 
-/// Returns whether a type implements a trait.
 macro_rules! implements {
     ($type:ty: $trait:path) => {{
         #[allow(

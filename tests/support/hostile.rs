@@ -1,7 +1,4 @@
-//! Hostile user code: wakers that act, and values that panic when they are dropped.
-//!
-//! A waker runs the test's code when it is cloned, when it is woken, or when its last clone is
-//! dropped.
+//! Hostile user code: wakers that run the test's code, and values that panic when they are dropped.
 
 use std::{
     panic::resume_unwind,
@@ -33,7 +30,6 @@ enum When {
     Drop,
 }
 
-/// What the wakers of a hook share.
 struct Token {
     when: When,
     action: Action,

@@ -18,7 +18,6 @@ impl Log {
         }
     }
 
-    /// Adds an event to the log.
     pub(crate) fn note(&self, what: impl Debug) {
         let entry = (format!("{what:?}"), self.start.elapsed());
         self.entries.borrow_mut().push(entry);
@@ -29,10 +28,8 @@ impl Log {
     }
 }
 
-/// Runs each body twice under the paused clock, and compares the logs.
-///
-/// In the first run, `$module` is the other crate's module. In the second run, it is this crate's
-/// module. Traits that the bodies need follow their module in the parentheses.
+/// Runs each body under the paused clock with the other crate's module and with this crate's module, and compares the
+/// logs. Traits that the bodies need follow their module in the parentheses.
 macro_rules! side_by_side {
     (@log ($path:path $(, $also:path)*) as $module:ident, $log:ident, $body:block) => {{
         #[allow(unused_imports, reason = "not every body names the module")]

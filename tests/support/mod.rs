@@ -53,7 +53,6 @@ pub(crate) fn multi_thread(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// Returns a runtime whose timers are disabled.
 pub(crate) fn without_time() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
@@ -66,10 +65,8 @@ pub(crate) fn paused() -> Runtime {
         .unwrap()
 }
 
-/// Runs `body` on its own thread, and fails if it has not returned within ten minutes.
-///
-/// A body that breaks a promise about locks or lost timers waits forever instead of failing. The environment variable
-/// `HANGS_AFTER` sets another limit in seconds, while you work on a test that hangs.
+/// Runs `body` on its own thread, and fails if it has not returned within ten minutes, or the seconds in the
+/// environment variable `HANGS_AFTER`. A body that breaks a promise about locks or lost timers may wait forever.
 pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (ended, end) = mpsc::channel::<()>();
     let name = thread::current().name().unwrap_or("body").to_owned();
@@ -90,28 +87,20 @@ pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send +
     body.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Blocks the thread until `condition` holds.
-///
-/// It sleeps between the checks. A spinning thread would take the CPU from the threads that it
-/// waits for.
+/// Blocks the thread until `condition` holds. A spinning thread would take the CPU from the threads that it waits for.
 pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// Waits for about `n` half microseconds, and keeps the CPU.
-///
-/// Tests use it to vary the moment when two threads meet. `thread::yield_now` would lose a time
-/// slice to each spinning process.
+/// Waits for about `n` half microseconds, and keeps the CPU, to vary the moment when two threads meet.
 pub(crate) fn dawdle(n: u64) {
     (0..8 * n).for_each(|_| std::hint::spin_loop());
 }
 
-/// Returns how often the only worker of `runtime` has parked, once that number has not changed for
-/// half a second.
-///
-/// On a busy machine, the worker waits for a CPU before it notices a wake-up.
+/// Returns how often the only worker of `runtime` has parked, once that number has not changed for half a second. On a
+/// busy machine, the worker waits for a CPU before it notices a wake-up.
 pub(crate) fn parks_when_settled(runtime: &Runtime) -> u64 {
     let parks = || runtime.metrics().worker_park_count(0);
     let mut last = parks();
@@ -146,7 +135,6 @@ impl Wake for Wakes {
     }
 }
 
-/// Polls a future by hand, with the given waker.
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
@@ -196,7 +184,6 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Asserts that the text of an error contains these parts.
 pub(crate) fn assert_message(error: &dyn Error, parts: &[&str]) {
     let message = error.to_string();
     for part in parts {
@@ -231,16 +218,25 @@ pub(crate) async fn leap(duration: Duration) {
     settle().await;
 }
 
-/// Lets all other tasks of a current-thread runtime run until they have nothing left to do at the
-/// current time.
+/// Lets all other tasks of a current-thread runtime run until they have nothing left to do now.
 pub(crate) async fn settle() {
     for _ in 0..16 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Awaits `future` in a task whose budget is always used up before each poll, and advances the clock by 1 ms after each
-/// poll.
+/// Takes steps until another task has run, which must be soon. Returns their number.
+pub(crate) async fn until_another_task_runs(mut step: impl AsyncFnMut()) -> usize {
+    let (another, mut steps) = (tokio::spawn(async {}), 0);
+    while !another.is_finished() {
+        step().await;
+        steps += 1;
+        assert!(steps < 10_000, "the other task does not run");
+    }
+    steps
+}
+
+/// Awaits `future`. The budget is used up before each poll, and the clock advances by 1 ms after it.
 pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     for _ in 0..1_000 {
@@ -258,11 +254,8 @@ pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
     panic!("the future is not ready after 1,000 polls without budget");
 }
 
-/// Polls to the end of a crowd's work in a task, beside a task that yields. Returns the number of polls, and of the turns
-/// that the other task had.
-///
-/// A task that calls `yield_now` continues only after the runtime has checked its I/O. The runtime does so after 16 polls
-/// in a row that wake no task.
+/// Polls to the end of a crowd's work, beside a task that yields. Returns the number of polls and of its turns.
+/// `yield_now` waits until the runtime has checked its I/O, which it does after 16 polls in a row that wake no task.
 pub(crate) async fn polls_and_turns<T>(
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T> + Send + 'static,
 ) -> (usize, usize) {

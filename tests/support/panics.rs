@@ -20,15 +20,13 @@ thread_local! {
 /// Runs `body`, which must panic, and returns the file and the message of the panic.
 #[track_caller]
 pub(crate) fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
-    // Other tests run at the same time and may panic too. So the hook stays, and each thread stores
-    // its own file.
+    // Other tests may panic at the same time. So the hook stays, and each thread stores its own file.
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = take_hook();
         set_hook(Box::new(move |info| {
             let file = info.location().unwrap().file().to_owned();
-            // If a thread panics while it ends, its file was dropped already. No test reads that
-            // file.
+            // If a thread panics while it ends, its file was dropped already.
             let _ = FILE.try_with(|last| last.replace(file));
             previous(info);
         }));
@@ -50,8 +48,7 @@ pub(crate) fn message_of(payload: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Asserts that `body` panics in the caller's file, and that the message contains all expected
-/// parts.
+/// Asserts that `body` panics in the caller's file, with a message that contains all expected parts.
 #[track_caller]
 pub(crate) fn assert_panics<T>(body: impl FnOnce() -> T, expected: &[&str]) {
     let Panicked { file, message } = panic_of(body);

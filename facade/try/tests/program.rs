@@ -1,10 +1,6 @@
 //! Puts a program with a dependency on the wheel, and takes it back.
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{env, fs, path::Path, process::Command};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_cargo-on-wheel");
 
@@ -85,16 +81,12 @@ fn run(folder: &Path, line: &str) -> String {
 /// Runs a command. Its output must contain these parts, and is returned, with its exit code.
 #[track_caller]
 fn output_of(mut command: Command, parts: &[&str]) -> (Option<i32>, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
-    let output = String::from_utf8([stdout, stderr].concat()).unwrap();
+    let ended = command.output().unwrap();
+    let output = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
     for part in parts {
         assert!(output.contains(part), "{command:?} lacks {part}: {output}");
     }
-    (status.code(), output)
+    (ended.status.code(), output)
 }
 
 /// Runs a command that must fail with an output that has these parts. Returns the output.
@@ -142,10 +134,8 @@ fn a_program_goes_to_the_wheel_and_back() {
 
     let compare = |runs| {
         let options = "--alternative --build build --runs";
-        run(
-            folder,
-            &format!("on-wheel compare {options} {runs} -- {{}}"),
-        )
+        let line = format!("on-wheel compare {options} {runs} -- {{}}");
+        run(folder, &line)
     };
     let printed = compare(2);
     let (sides, table) = compared(&printed);
@@ -208,13 +198,8 @@ fn a_program_goes_to_the_wheel_and_back() {
     let (lines, steps) = lines.split_once("\n\n").unwrap();
     let manifest = format!("{MANIFEST}\n[patch.crates-io]{lines}\n");
     write(folder, "Cargo.toml", &manifest);
-    run(
-        folder,
-        steps
-            .split('`')
-            .find(|step| step.starts_with("cargo "))
-            .unwrap(),
-    );
+    let step = steps.split('`').find(|step| step.starts_with("cargo "));
+    run(folder, step.unwrap());
     assert_runs_on("tokio_wheel", folder, "cargo run --quiet");
 
     // A tokio that is too old for the wheel. The tool builds all sides with a newer one.

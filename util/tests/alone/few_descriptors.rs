@@ -29,7 +29,6 @@ const CLIENTS: usize = 60;
 /// The number of descriptors that the server can open at least.
 const FEW: usize = 20;
 
-/// Returns whether the client gets a response.
 fn is_answered(client: &mut net::TcpStream) -> bool {
     let mut answer = [0; 12];
     let request = b"GET / HTTP/1.1\r\n\r\n";

@@ -1,7 +1,5 @@
-//! Tests that change the limits of their process, or that count its allocations. They run one after the other.
-//!
-//! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, repeats
-//! its count, or tolerates a few KiB.
+//! Tests that change the limits of their process, or that count its allocations, one after the other. The counts
+//! include what the test harness allocates, so a test creates many objects, repeats its count, or tolerates a few KiB.
 
 #[cfg(all(feature = "schedule", target_os = "linux"))]
 mod ended_runtime;

@@ -22,8 +22,7 @@ fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
     (made, bytes)
 }
 
-/// A shard takes 13 KiB from its first key. So the memory of a small set depends on its keys, and
-/// hardly on its number of shards.
+/// A shard takes 13 KiB from its first key, and hardly anything before.
 #[test]
 fn a_small_idle_set_takes_little() {
     let _alone = alone();
@@ -60,8 +59,7 @@ fn reserving_allocates_nothing() {
     assert!(bytes <= LITTLE, "a new queue took {bytes} bytes");
 }
 
-/// A new queue has a wheel on the heap. In a debug build, each function that passes a value on has a copy of it, and a
-/// thread whose stack overflows aborts the test.
+/// A new queue has its wheel on the heap. A thread whose stack overflows aborts the test.
 #[test]
 fn a_new_queue_needs_little_stack() {
     let _alone = alone();

@@ -1,5 +1,4 @@
-//! `DelayQueue`. Random programs compare it with tokio-util's queue. Each other test shows what those programs do
-//! not compare.
+//! `DelayQueue`: random programs compare it with tokio-util's queue, and the other tests show what they do not compare.
 
 #![cfg(feature = "delay_queue")]
 

@@ -81,8 +81,7 @@ fn a_poll_after_the_timers_shutdown_names_the_remedy() {
     assert!(assert_ready!(queue.poll_expired(&mut cx)).is_none());
 }
 
-/// The only element of a queue has expired. A poll panics, because it clones a hostile waker or drops the hostile waker of
-/// an earlier poll. The next poll must return the element.
+/// A poll clones a hostile waker, or drops the hostile waker of an earlier poll.
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_panics_loses_no_element() {
     fn poll(queue: &mut DelayQueue<u8>, waker: &Waker) -> Option<Poll<Option<u8>>> {

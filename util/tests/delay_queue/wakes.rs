@@ -103,8 +103,7 @@ async fn for_what_becomes_the_first_and_for_nothing_else() {
     assert!(!queue.is_woken());
 }
 
-/// A stream that waits ends when the last element is removed. Code that checks `is_empty` does not poll an empty
-/// queue, and waits for an insertion.
+/// A stream that waits ends with the last removal. Code that does not poll an empty queue waits for an insertion.
 #[tokio::test(start_paused = true)]
 async fn for_the_first_insertion_and_the_last_removal() {
     let mut queue = task::spawn(DelayQueue::new());

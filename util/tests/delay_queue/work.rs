@@ -1,7 +1,7 @@
 //! A queue with much work lets other tasks run.
 
 use super::*;
-use crate::until_another_task_runs;
+use crate::support::until_another_task_runs;
 
 const MANY: usize = 100_000;
 

@@ -14,10 +14,8 @@ use tokio_wheel_util::hyper::Reason;
 #[path = "../../examples/axum_server.rs"]
 mod axum_server;
 
-/// Each client exceeds its own limit, and no limit is early. The last client asks while the server shuts down.
-///
-/// The sockets and the clock are real. The limits are long, because the machine may be busy. The order of the limits
-/// differs between the two runs.
+/// Each client exceeds its own limit. The sockets and the clock are real, so the limits are long. Their order differs
+/// between the two runs.
 #[tokio::test]
 async fn every_limit_ends_its_client() {
     let orders = [
@@ -52,6 +50,21 @@ async fn run(settings: axum_server::Settings) {
         start: Instant::now(),
         answers: Vec::new(),
     };
+    let dribbles = async |head, pause, answers: &[u16], limit| {
+        let mut client = connect().await;
+        client.dribble(head, pause).await;
+        client.has_got(answers, limit);
+    };
+    let asks = async |paths: &[&str], waits, answers: &[u16], limit| {
+        let mut client = connect().await;
+        for path in paths {
+            client.ask(path).await;
+        }
+        if waits {
+            client.hear().await;
+        }
+        client.has_got(answers, limit);
+    };
     let axum_server::Settings {
         request,
         body,
@@ -70,35 +83,21 @@ async fn run(settings: axum_server::Settings) {
             }
             client.has_got(&[200, 200, 200], Duration::ZERO);
         },
-        async {
-            let mut client = connect().await;
-            let head = "POST /upload HTTP/1.1\r\nhost: test\r\ncontent-length: 100000\r\n\r\n";
-            client.dribble(head, pause).await;
-            client.has_got(&[400], body);
-        },
-        async {
-            let mut client = connect().await;
-            client.ask("/slow").await;
-            client.ask("/").await;
-            client.has_got(&[504, 200], request);
-        },
-        async {
-            let mut client = connect().await;
-            client.hear().await;
-            client.has_got(&[], head);
-        },
-        async {
-            let mut client = connect().await;
-            let head_of_request = "GET / HTTP/1.1\r\nhost: test\r\nendless: ";
-            client.dribble(head_of_request, pause).await;
-            client.has_got(&[], head);
-        },
-        async {
-            let mut client = connect().await;
-            client.ask("/").await;
-            client.hear().await;
-            client.has_got(&[200], idle);
-        },
+        dribbles(
+            "POST /upload HTTP/1.1\r\nhost: test\r\ncontent-length: 100000\r\n\r\n",
+            pause,
+            &[400],
+            body,
+        ),
+        dribbles(
+            "GET / HTTP/1.1\r\nhost: test\r\nendless: ",
+            pause,
+            &[],
+            head
+        ),
+        asks(&["/slow", "/"], false, &[504, 200], request),
+        asks(&[], true, &[], head),
+        asks(&["/"], true, &[200], idle),
         async {
             let mut client = connect().await;
             while client.ask("/").await {

@@ -7,10 +7,6 @@ use tokio_stream::StreamExt as _;
 
 use super::*;
 
-/// Limits of 10 s for a frame and 60 s for a body.
-const LIMITS: BodyLimits = BodyLimits::new()
-    .frame_timeout(Duration::from_secs(10))
-    .body_timeout(Duration::from_secs(60));
 const FRAME: LimitExceeded = LimitExceeded::Frame(Duration::from_secs(10));
 const BODY: LimitExceeded = LimitExceeded::Body(Duration::from_secs(60));
 
@@ -77,8 +73,7 @@ async fn a_slow_reader_is_no_slow_body() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-/// Reads all frames. Every second, the reader stops to wait and works for 15 s. Returns the number of frames, and
-/// the limit that the body has exceeded.
+/// Reads all frames, and works for 15 s after each second of waiting. Returns the number of frames, and the limit.
 async fn read_and_work<B>(mut body: TimeoutBody<B>) -> (usize, Option<LimitExceeded>)
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
@@ -104,8 +99,7 @@ async fn a_reader_that_works_during_a_wait_uses_no_time_of_its_client() {
     assert_eq!(read_and_work(body).await, (30, None));
 }
 
-/// Each frame takes two steps of 3 s, and each step begins with a poll. The frame limit of 10 s does not count the 13 s
-/// in which the inner body waits for a poll of the reader.
+/// Each frame takes two steps of 3 s, and each step begins with a poll. The wait for the second poll does not count.
 #[tokio::test(start_paused = true)]
 async fn a_part_of_a_frame_that_no_reader_polls_uses_no_time() {
     let limits = LIMITS.body_timeout(secs(30));
@@ -282,8 +276,7 @@ async fn a_body_beside_a_greedy_sibling_is_cut_off() {
     assert_eq!(late, Some(LimitExceeded::Frame(ms(10))));
 }
 
-/// The body never has a frame, and asks for another poll in each poll. The runtime is busy, so it polls the body once in
-/// ten milliseconds.
+/// The runtime is busy, so it polls the body once in ten milliseconds.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_wakes_its_reader_in_each_poll_is_cut_off() {
     let start = Instant::now();

@@ -4,7 +4,6 @@ use super::*;
 
 type Look = BoxCloneService<Request<()>, Response<Option<Deadline>>, Infallible>;
 
-/// Responds with the deadline in the extensions of the request.
 async fn look(request: Request<()>) -> Result<Response<Option<Deadline>>, Infallible> {
     Ok(Response::new(request.extensions().get().copied()))
 }

@@ -212,30 +212,3 @@ async fn a_client_tells_what_is_left() {
         assert_eq!(told.as_ref().map(|value| value.to_str().unwrap()), expected);
     }
 }
-
-/// Three servers share the deadline of the first client. Each takes a second, and the third has no time left.
-#[tokio::test(start_paused = true)]
-async fn a_chain_of_servers_shares_a_deadline() {
-    fn server(depth: u32) -> BoxCloneService<Request<()>, Response<String>, Infallible> {
-        let work = service_fn(move |request: Request<()>| async move {
-            tokio_wheel::sleep(secs(1)).await;
-            if depth == 1 {
-                return Ok(Response::new("done".to_owned()));
-            }
-            let mut next = Request::new(());
-            let deadline: &Deadline = request.extensions().get().unwrap();
-            next.extensions_mut().insert(*deadline);
-            let client = GrpcTimeoutLayer::new().layer(server(depth - 1));
-            client.oneshot(next).await
-        });
-        let limit = TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, secs(60));
-        BoxCloneService::new(limit.grpc().insert_deadline().layer(work))
-    }
-    for (timeout, status, took) in [("2500m", 504, ms(2_500)), ("3500m", 200, secs(3))] {
-        let start = Instant::now();
-        let request = Request::get("/").header("grpc-timeout", timeout);
-        let response = server(3).oneshot(request.body(()).unwrap()).await.unwrap();
-        assert_eq!(response.status().as_u16(), status);
-        assert_eq!(start.elapsed(), took);
-    }
-}

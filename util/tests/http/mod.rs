@@ -45,7 +45,11 @@ use crate::support::{
     ms, poll, secs,
 };
 
-/// The error of a body in these tests.
+/// Limits of 10 s for a frame and 60 s for a body.
+const LIMITS: BodyLimits = BodyLimits::new()
+    .frame_timeout(secs(10))
+    .body_timeout(secs(60));
+
 const BROKEN: &str = "broken";
 
 /// A body whose parts are ready at certain instants, even if no reader waits for them.
@@ -81,13 +85,11 @@ impl Parts {
         Self::at([Duration::ZERO, Duration::from_secs(86_400 * 365)])
     }
 
-    /// Makes the body report its length.
     fn sized(mut self) -> Self {
         self.size = Some(4 * self.due.len() as u64);
         self
     }
 
-    /// Makes the body fail instead of ending.
     fn broken(mut self) -> Self {
         self.fails = true;
         self

@@ -1,6 +1,4 @@
-//! Runs the same code with tower-http's layers and with ours, under the paused clock.
-//!
-//! The events, their order and their times must be equal.
+//! Runs the same code with tower-http's layers and with ours. The events and their virtual times must be equal.
 
 use axum::body::Bytes;
 

@@ -1,6 +1,4 @@
-//! Tests axum applications in hyper's servers, with HTTP/1 and HTTP/2.
-//!
-//! Clients use pipes in memory, and the clock is paused.
+//! Tests axum applications in hyper's servers, with HTTP/1 and HTTP/2, under the paused clock.
 
 use axum::{
     Router,
@@ -22,12 +20,10 @@ use crate::{
     support::settle,
 };
 
-/// Runs a test once for each version of HTTP.
 fn on_both_versions(test: impl AsyncFn(Protocol)) {
     each_that(|protocol| [Auto1, Auto2].contains(&protocol), test);
 }
 
-/// Starts a server for `app` and returns its only client.
 async fn client_of(app: Router, protocol: Protocol) -> Client {
     let (client, io) = duplex(65_536);
     let service = TowerToHyperService::new(app);
@@ -38,11 +34,6 @@ async fn client_of(app: Router, protocol: Protocol) -> Client {
     });
     Client::new(protocol, client).await
 }
-
-/// Limits of 10 s for a frame and 60 s for a body.
-const LIMITS: BodyLimits = BodyLimits::new()
-    .frame_timeout(secs(10))
-    .body_timeout(secs(60));
 
 async fn assert_idle() {
     settle().await;

@@ -95,8 +95,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// A connection ends at its maximum age or at its idle limit, whichever comes first. Each change of the pressure
-    /// changes the idle limit.
+    /// Each change of the pressure changes the idle limit.
     #[test]
     fn deadlines_are_exact(acts in acts(), age in 20..90_u64) {
         paused().block_on(async {
@@ -114,8 +113,7 @@ proptest! {
                         sleep_until(start + ms(now)).await;
                     }
                     Act::Press(n) => {
-                        // This instant is never a deadline. If it were, the deadline could come before or after
-                        // the new pressure.
+                        // This instant is never a deadline, which could come before or after the new pressure.
                         sleep_until(start + ms(now + 7)).await;
                         server.connections.set_pressure(f64::from(n) / 50.0);
                         changes.push((now + 7, 60_000 - 1_000 * u64::from(n)));

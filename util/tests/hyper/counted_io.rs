@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits::new()
         .idle(secs(10))
         .max_age(secs(200))
@@ -48,7 +48,6 @@ fn is_plain(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Http1 | Protocol::Http2)
 }
 
-/// Runs a test once for each protocol, with vectored writes, and then without.
 fn each_io(body: impl AsyncFn(Protocol, bool)) {
     each(async |protocol| body(protocol, true).await);
     each_that(is_plain, async |protocol| body(protocol, false).await);
@@ -137,8 +136,7 @@ fn each_stream_counts_its_own_frames() {
     });
 }
 
-/// A client sends a request and then a PING frame for a stream, which is an error. hyper flushes the I/O, shuts it down,
-/// and only then calls the service.
+/// After a PING frame for a stream, which is an error, hyper shuts the I/O down before it calls the service.
 #[test]
 fn a_shutdown_of_the_io_ends_the_requests() {
     each_that(Protocol::is_http2, async |protocol| {

@@ -1,7 +1,5 @@
-//! Tests requests that the kernel has received, and that the runtime has not read yet when a limit is reached.
-//!
-//! In each round, all workers block. In the meantime, each client sends a request on a connection that was idle. Then a
-//! limit is reached or the server shuts down. Each client must get its response.
+//! Tests requests that the kernel has received while all workers blocked, before a limit was reached or the server shut
+//! down. Each client must get its response.
 
 use Cause::*;
 
@@ -16,7 +14,6 @@ enum Cause {
     Shutdown,
 }
 
-/// How long all workers block.
 const BLOCKED: u64 = 100;
 
 impl Cause {
@@ -42,8 +39,7 @@ fn is_answered(client: &mut net::TcpStream) -> bool {
     client.read_exact(&mut answer).is_ok() && &answer == b"HTTP/1.1 200"
 }
 
-/// Runs one round with `many` connections. Returns how many requests get no response. The runtime also has `others`
-/// sockets, and the kernel receives a byte for each of them before it receives the requests.
+/// Returns how many of `many` requests get no response. The kernel first receives a byte for each of `others` sockets.
 fn lost(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
     let server = Server::new(Http1, cause.limits());
     let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -113,7 +109,6 @@ fn lost(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usi
     lost
 }
 
-/// Calls `body` while threads spin on all processors.
 fn under_load<T>(body: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -145,8 +140,7 @@ fn a_request_that_the_kernel_has_is_answered() {
     does_not_hang(move || under_load(lost));
 }
 
-/// One event poll of tokio's I/O driver reads at most 1,024 events. They may also be of sockets that are no connections of
-/// the server, as a proxy has.
+/// One event poll of tokio's I/O driver reads at most 1,024 events, also of sockets that the server does not serve.
 #[test]
 fn many_requests_that_the_kernel_has_are_answered() {
     for (others, many) in [(0, 3_000), (3_000, 4)] {

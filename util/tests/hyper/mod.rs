@@ -1,7 +1,4 @@
-//! Tests `tokio_wheel_util::hyper` with hyper's own servers and clients.
-//!
-//! Most tests run under the paused clock, over streams in memory, with each of hyper's protocols. Their instants are
-//! exact. A file tests the module of the same name, apart from `stages.rs`.
+//! Tests `tokio_wheel_util::hyper` with hyper's own servers and clients, mostly under the paused clock.
 
 #![cfg(feature = "hyper")]
 

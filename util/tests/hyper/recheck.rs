@@ -66,8 +66,6 @@ fn a_connection_has_one_entry() {
     });
 }
 
-/// Under pressure, the idle limit may be very short. Even then, a connection with a request in flight must not wake
-/// more often than once a second.
 #[test]
 fn a_request_in_flight_wakes_its_connection_once_a_second() {
     for limits in [
@@ -131,8 +129,7 @@ fn a_handle_serves_on_one_runtime_after_the_other() {
     }
 }
 
-/// A handle needs no runtime until a connection is driven. A thread outside the runtime sets the pressure and shuts
-/// down while connections are open.
+/// A thread outside the runtime sets the pressure and shuts down while connections are open.
 #[test]
 fn a_thread_without_a_runtime_may_use_the_handle() {
     does_not_hang(|| {
@@ -181,8 +178,7 @@ fn no_task_panics(
     assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
 }
 
-/// A handler blocks its worker while another thread drops the runtime. The other workers have dropped the timer when
-/// the handler returns.
+/// The handler blocks its worker until the other workers have dropped the timer.
 #[test]
 fn a_runtime_may_end_while_a_handler_has_the_processor() {
     for workers in [1, 2, 4] {
@@ -221,8 +217,7 @@ fn a_runtime_may_end_during_a_shutdown() {
     }
 }
 
-/// The first polls of a connection are on one runtime, and the others on another. Many requests keep the connection
-/// busy when the first runtime ends. When the second runtime ends, no connection panics either.
+/// The first poll of a connection is on one runtime, and the others on another. Requests keep the connection busy.
 #[test]
 fn a_connection_outlives_its_first_runtime() {
     no_task_panics(ROUNDS, "connections", |round| {

@@ -28,20 +28,14 @@ fn a_service_that_panics_ends_its_request() {
 
 #[test]
 fn each_end_counts_once() {
+    use Reason::*;
+
     each(async |protocol| {
         let limits = Limits::new().idle(secs(10)).max_age(secs(25)).jitter(0.0);
         let server = Server::new(protocol, limits.grace(secs(5)));
         let counts = || {
             let counts = server.connections.counts();
-            let reasons = {
-                [
-                    Reason::Closed,
-                    Reason::Idle,
-                    Reason::MaxAge,
-                    Reason::Shutdown,
-                ]
-            };
-            let ended = reasons.map(|reason| counts.ended(reason));
+            let ended = [Closed, Idle, MaxAge, Shutdown].map(|reason| counts.ended(reason));
             (counts.open(), ended, counts.dropped(), counts.cut())
         };
         let (client, end) = server.client().await;
@@ -75,8 +69,7 @@ fn each_end_counts_once() {
     });
 }
 
-/// Every clone of a service counts the requests of its connection. A response is taken when its body
-/// and all of its frames are dropped, because HTTP/2 sends the end of the response after the body has ended.
+/// Every clone of a service counts for its connection. A response is taken when its body and all frames are dropped.
 #[test]
 fn what_the_service_returns_counts_until_it_is_dropped() {
     paused().block_on(async {

@@ -50,7 +50,6 @@ pub(crate) struct End {
     pub(crate) is_cut: bool,
     pub(crate) lost: usize,
     pub(crate) is_ok: bool,
-    /// The time since the connection was opened.
     pub(crate) age: Duration,
 }
 
@@ -74,7 +73,6 @@ pub(crate) fn cut(reason: Reason, lost: usize, age: Duration) -> End {
     }
 }
 
-/// A server of one protocol.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) protocol: Protocol,
@@ -97,7 +95,6 @@ impl Server {
         (client, end)
     }
 
-    /// Opens a connection with hyper's client.
     pub(crate) async fn client(&self) -> (Client, JoinHandle<End>) {
         let (io, end) = self.connect();
         (Client::new(self.protocol, io).await, end)
@@ -119,21 +116,18 @@ impl Server {
     }
 }
 
-/// Sends a request of HTTP/1.1 by hand.
 pub(crate) async fn send(client: &mut DuplexStream, path: &str) {
     let request = format!("GET {path} HTTP/1.1\r\n\r\n");
     client.write_all(request.as_bytes()).await.unwrap();
 }
 
-/// Serves one connection until it ends.
 pub(crate) async fn serve(
     protocol: Protocol,
     guard: ConnectionGuard,
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> End {
     let opened = Instant::now();
-    // After a GOAWAY, hyper's client closes the connection when it has no stream left. The server may fail to write its
-    // last frames then.
+    // After a GOAWAY, hyper's client may close the connection before the server has written its last frames.
     fn end<E>(ended: Ended<E>, protocol: Protocol, opened: Instant) -> End {
         End {
             reason: ended.reason(),
@@ -315,7 +309,6 @@ impl Body for Late {
     }
 }
 
-/// Returns a body of this kind.
 fn body(kind: &str) -> AnyBody {
     let data = |length| Ok(Frame::data(Bytes::from(vec![b'x'; length])));
     match kind {
@@ -338,7 +331,6 @@ fn body(kind: &str) -> AnyBody {
     }
 }
 
-/// One of hyper's clients.
 pub(crate) enum Client {
     One(client::conn::http1::SendRequest<axum::body::Body>),
     Two(client::conn::http2::SendRequest<axum::body::Body>),

@@ -1,6 +1,4 @@
-//! Tests `WheelTimer` in hyper's own connections.
-//!
-//! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
+//! Compares `WheelTimer` with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
 use super::*;
 

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// Only the last handle ends the stream, and it wakes a reaper that waits. The alarm for a removed
-/// key does not delay the end.
+/// The alarm for a removed key does not delay the end.
 #[tokio::test(start_paused = true)]
 async fn the_end_does_not_wait_for_what_is_gone() {
     let start = Instant::now();

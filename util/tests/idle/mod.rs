@@ -40,6 +40,10 @@ use crate::support::{
     paused, polls_and_turns, secs, settle,
 };
 
+fn poll<K>(reaper: &mut Reaper<K>, waker: &Waker) -> Poll<Option<K>> {
+    reaper.poll_reap(&mut Context::from_waker(waker))
+}
+
 /// Returns a set with one shard, so that all keys are behind the same lock.
 fn one_shard<K>(timeout: Duration) -> (IdleSet<K>, Reaper<K>) {
     IdleSet::builder(timeout).shards(1).build().unwrap()

@@ -8,7 +8,6 @@ fn set() -> (IdleSet<u64>, Reaper<u64>) {
     builder.build().unwrap()
 }
 
-/// Returns the next key and the seconds since `start`.
 async fn next(reaper: &mut Reaper<u64>, start: Instant) -> (u64, f64) {
     let key = reaper.reap().await.unwrap();
     (key, start.elapsed().as_secs_f64())
@@ -56,8 +55,7 @@ async fn what_makes_no_key_earlier_wakes_nobody() {
     assert_eq!(set.deadline(&1), Some(Instant::now() + secs(60)));
 }
 
-/// Pressure counts at most one day of the set's timeout. Otherwise these rises would bring the lead
-/// to its limit. Then neither pressure nor a shed would reach a key.
+/// Pressure counts at most one day of the set's timeout. Otherwise these rises would bring the lead to its limit.
 #[tokio::test(start_paused = true)]
 async fn many_rises_of_a_set_without_end_leave_it_working() {
     let timer = Timer::builder().build().unwrap();

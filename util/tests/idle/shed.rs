@@ -36,8 +36,7 @@ async fn the_keys_that_are_silent_for_longest_go_first() {
     assert_eq!(shed(&mut reaper, 1).await, []);
 }
 
-/// All keys were touched since their entries last moved, so a shed moves every entry before it finds a key. One poll
-/// must not do all of that. No key is lost if the shed is dropped after each poll.
+/// All keys were touched, so a shed moves every entry before it finds a key. It is dropped after each poll.
 #[tokio::test(start_paused = true)]
 async fn a_shed_of_touched_keys_takes_turns() {
     const KEYS: u64 = 40_000;
@@ -68,8 +67,7 @@ async fn a_shed_of_touched_keys_takes_turns() {
     assert!(rest.into_iter().eq(0..KEYS));
 }
 
-/// A server at its limit gives each new connection a short timeout for its handshake, and then the
-/// usual timeout. It sheds one key for each new connection. The set moves no other entry.
+/// A server at its limit gives each new connection a short timeout for its handshake, and sheds a key.
 #[tokio::test(start_paused = true)]
 async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
     const KEYS: u64 = 100_000;

@@ -6,7 +6,6 @@ use super::*;
 
 const KEYS: u64 = 1_000;
 
-/// The number of events for each key.
 type Counts = Mutex<[usize; KEYS as usize]>;
 
 fn count(counts: &Counts, key: u64) {

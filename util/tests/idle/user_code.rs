@@ -1,7 +1,4 @@
-//! Keys and wakers that panic, or that call the set from within its own calls.
-//!
-//! The set has one shard. If user code runs under the lock and calls the set, it deadlocks, and
-//! `does_not_hang` fails the test.
+//! Keys and wakers that panic, or that call a set of one shard from within its own calls, which deadlocks under a lock.
 
 use std::{
     cell::RefCell,
@@ -88,10 +85,6 @@ fn in_time(body: impl AsyncFnOnce() + Send + 'static) {
     does_not_hang(|| paused().block_on(body()));
 }
 
-fn poll(reaper: &mut Reaper<Key>, waker: &Waker) -> Poll<Option<Key>> {
-    reaper.poll_reap(&mut Context::from_waker(waker))
-}
-
 #[test]
 fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
     in_time(async || {
@@ -129,8 +122,7 @@ fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
     });
 }
 
-/// The clone of a key inserts an equal key, and in the second round removes it again. The set drops
-/// an unused clone without the lock.
+/// In the second round, the clone removes the key again. The set drops an unused clone without the lock.
 #[test]
 fn a_key_may_be_inserted_by_its_own_clone() {
     does_not_hang(|| {
@@ -155,8 +147,7 @@ fn a_key_may_be_inserted_by_its_own_clone() {
     });
 }
 
-/// Another task inserts the key while the set clones it, with a later deadline. The touch then sets
-/// an earlier deadline. It must wake the reaper although the drop of the clone panics.
+/// While the set clones the key, another task inserts it with a later deadline. The touch must wake the reaper.
 #[test]
 fn a_key_whose_drop_panics_makes_no_other_key_late() {
     in_time(async || {
@@ -203,8 +194,7 @@ fn a_set_may_be_closed_by_a_clone() {
     });
 }
 
-/// Of two touches that set a timeout, the later touch must have the later time. So the set reads
-/// the clock under the lock, after the lookup. In this test, time passes during the lookup.
+/// The set reads the clock under the lock, after the lookup. In this test, time passes during the lookup.
 #[test]
 fn a_timeout_counts_from_when_it_is_set() {
     paused().block_on(async {

@@ -2,11 +2,6 @@
 
 use super::*;
 
-/// Polls the reaper with a waker that counts.
-fn poll(reaper: &mut Reaper<u64>, waker: &Waker) -> Poll<Option<u64>> {
-    reaper.poll_reap(&mut Context::from_waker(waker))
-}
-
 #[tokio::test(start_paused = true)]
 async fn once_for_a_burst_of_touches() {
     let (wakes, waker) = Wakes::new();

@@ -1,7 +1,7 @@
 //! A reaper with much work lets other tasks run.
 
 use super::*;
-use crate::{support::beside_a_greedy_sibling, until_another_task_runs};
+use crate::support::{beside_a_greedy_sibling, until_another_task_runs};
 
 const MANY: u32 = 40_000;
 

@@ -23,14 +23,12 @@ fn metrics() -> Metrics {
     Timer::current().metrics()
 }
 
-/// Polls a read of one byte.
 fn poll_read(stream: &mut TimeoutStream<DuplexStream>, cx: &mut Context<'_>) -> Poll<()> {
     let mut byte = [0];
     let read = Pin::new(stream).poll_read(cx, &mut ReadBuf::new(&mut byte));
     read.map(|result| result.unwrap())
 }
 
-/// Returns a task whose read waits.
 fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
     let mut waiting = task::spawn(());
     assert_pending!(waiting.enter(|cx, _| poll_read(stream, cx)));

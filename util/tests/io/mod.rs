@@ -44,7 +44,6 @@ use crate::support::{
     paused, secs,
 };
 
-/// Sets a limit, if there is one.
 fn set<T>(limits: Limits, limit: Option<T>, setter: fn(Limits, T) -> Limits) -> Limits {
     limit.map_or(limits, |limit| setter(limits, limit))
 }

@@ -1,5 +1,4 @@
-//! The minimum rate. `oracle` tests each transition in the table of the module `io`; the cases here are examples, and
-//! operations that `oracle` does not have.
+//! The minimum rate: examples, and operations that `oracle` does not have.
 
 use super::*;
 

@@ -8,8 +8,7 @@ use super::*;
 
 type Limit = Option<Duration>;
 
-/// The original, with a function for the methods that this crate replaces by `Limits`. Its `TimeoutReader` and
-/// `TimeoutWriter` are the two halves of this type.
+/// The original. Its `TimeoutReader` and `TimeoutWriter` are the two halves of this type.
 mod original {
     use tokio_io_timeout::TimeoutStream;
 
@@ -27,7 +26,6 @@ mod original {
     }
 }
 
-/// The replacements of the original's methods.
 mod wheel {
     use super::{Limit, Limits, TimeoutStream, set};
 

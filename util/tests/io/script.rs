@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// Provides bytes in one direction at the times of a timetable, which count from the creation. A poll at the exact
-/// time finds the bytes.
+/// Provides bytes at the times of a timetable, which count from the creation. A poll at the exact time finds the bytes.
 pub(crate) struct Lane {
     due: VecDeque<(Instant, usize)>,
     alarm: Pin<Box<Sleep>>,

@@ -51,8 +51,7 @@ async fn the_error_names_the_limit_that_was_first() {
     }
 }
 
-/// The timeouts of the direction start again, but a window whose rate is the same continues. Equal limits, and limits of
-/// the other direction, restart nothing.
+/// A window whose rate is the same continues. Equal limits, and limits of the other direction, restart nothing.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_set_restarts_the_timeouts_of_its_direction() {
     const SLOW: MinRate = MinRate::new(1, ms(50));

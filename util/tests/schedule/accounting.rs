@@ -1,14 +1,7 @@
-//! Threads schedule, cancel and shut down at random. The test keeps an account of every task. Each task
-//! has exactly one fate, and its handle must agree:
+//! Threads schedule, cancel and shut down at random. Each task has exactly one fate, and its handle must agree: it ran,
+//! it was canceled, a shutdown returned it, the scheduler refused it, or it ended with its runtime.
 //!
-//! * It ran.
-//! * It was canceled.
-//! * A shutdown returned it.
-//! * The scheduler refused it.
-//! * It ended with its runtime.
-//!
-//! Each round has a seed, and the output of a failed test ends with it. `SCHEDULE_SEED=n` runs the round of that seed. The
-//! seed does not fix the order in which the threads run.
+//! The output of a failed test ends with a seed. `SCHEDULE_SEED=n` runs its round, but with another order of the threads.
 
 use std::{
     cell::Cell,
@@ -22,7 +15,6 @@ use super::*;
 
 type Task = ScheduledTask<usize>;
 
-/// Returns a seed for each round.
 fn seeds(rounds: usize) -> Vec<u64> {
     match std::env::var("SCHEDULE_SEED") {
         Ok(seed) => vec![seed.parse().expect("a seed is a number")],
@@ -119,9 +111,7 @@ fn again_and_again(
 /// The end of the scheduler of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// Calls shut the scheduler down while the threads work.
     Shutdown,
-    /// The runtime is dropped while the threads work.
     RuntimeDropped,
     /// The scheduler does not end. All tasks end by themselves.
     None,

@@ -1,7 +1,7 @@
 //! The handle as a future, and its methods.
 
 use super::*;
-use crate::{support::panics::assert_panics, until_another_task_runs};
+use crate::support::{panics::assert_panics, until_another_task_runs};
 
 #[tokio::test(start_paused = true)]
 async fn a_handle_tells_how_far_its_task_is() {

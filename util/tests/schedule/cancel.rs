@@ -4,8 +4,7 @@ use tokio_wheel_util::schedule::CancelHandle;
 
 use super::*;
 
-/// The handle shows the cancellation, and wakes the awaiting task, after the task has dropped everything
-/// that it held. A drop that panics changes nothing.
+/// The handle shows the cancellation after the task has dropped everything. A drop that panics changes nothing.
 #[tokio::test(start_paused = true)]
 async fn whoever_learns_of_it_finds_nothing_left_of_the_task() {
     for panics in [false, true] {

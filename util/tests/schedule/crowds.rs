@@ -45,11 +45,9 @@ fn a_crowd_starts_beside_tasks_that_fill_the_queue() {
                 // `yield_now` would put the task on a list of its worker's, and not into a queue.
                 std::future::poll_fn(|cx| {
                     cx.waker().wake_by_ref();
-                    let is_over = over.load(Ordering::Relaxed);
-                    if is_over {
-                        Poll::Ready(())
-                    } else {
-                        Poll::Pending
+                    match over.load(Ordering::Relaxed) {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
                     }
                 })
                 .await;

@@ -5,12 +5,10 @@ use std::fmt::Write;
 use super::*;
 use crate::support::panics::assert_panics;
 
-/// Returns `is_full` and `is_shutdown` of the error.
 fn reason<F>(error: &ScheduleError<F>) -> [bool; 2] {
     [error.is_full(), error.is_shutdown()]
 }
 
-/// Returns `is_cancelled`, `is_shutdown` and `is_panic` of the error.
 fn cause(error: &TaskError) -> [bool; 3] {
     [error.is_cancelled(), error.is_shutdown(), error.is_panic()]
 }

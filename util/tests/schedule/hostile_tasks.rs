@@ -1,10 +1,8 @@
-//! User code that panics: futures, their destructors and outputs, and wakers. It harms no other task, and
-//! the handle of its own task returns the right result.
+//! User code that panics harms no other task, and the handle of its own task returns the right result.
 
 use super::*;
 
-/// Schedules a hundred tasks for the same time, of which ten are hostile. Asserts that the other tasks
-/// run, and that the driver continues.
+/// Schedules ten hostile tasks and ninety others for one time. The others must run, and the driver must continue.
 fn the_others_run<T: Send + 'static>(
     hostile: impl Fn(&Scheduler, Duration) -> ScheduledTask<T> + Send + 'static,
     and_then: impl Fn(ScheduledTask<T>) + Send + 'static,
@@ -37,7 +35,6 @@ fn the_others_run<T: Send + 'static>(
     });
 }
 
-/// Returns the result of a task that has ended.
 fn ended<T>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
     assert!(task.is_finished());
     assert_ready!(poll(&mut task, Waker::noop()))

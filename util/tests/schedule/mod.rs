@@ -47,7 +47,6 @@ fn limited(max: usize) -> Scheduler {
     Scheduler::builder().max_pending(max).build()
 }
 
-/// Builds a scheduler on a timer of its own, with this tick.
 fn with_tick(tick: Duration) -> Scheduler {
     let timer = Timer::builder().tick(tick).build().unwrap();
     Scheduler::builder().timer(&timer).build()
@@ -75,7 +74,6 @@ async fn output<T>(task: ScheduledTask<T>) -> T {
 struct Count(Arc<AtomicUsize>);
 
 impl Count {
-    /// Adds one, and returns the new count.
     fn add(&self) -> usize {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -119,7 +117,6 @@ fn counted<F: Future<Output = ()> + Send + 'static>(
 /// A run of a closure that [`counted`] returns.
 type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs an action when it is dropped.
 struct OnDrop<A: FnOnce()>(Option<A>);
 
 impl<A: FnOnce()> OnDrop<A> {

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns ticks of all sizes.
 const TICKS: [Duration; 5] = [
     Duration::from_nanos(1),
     Duration::from_nanos(15_625),

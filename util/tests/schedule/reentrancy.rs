@@ -1,5 +1,4 @@
-//! No user code runs under a lock. Futures, destructors, outputs and wakers use the scheduler, other tasks and
-//! their own task. If a lock were held, the test would hang, and the watchdog would report it.
+//! No user code runs under a lock, so it may use the scheduler and all tasks. Otherwise a test would hang.
 
 use super::*;
 
@@ -28,8 +27,7 @@ fn touch(scheduler: &Scheduler, own: &Own, others: Vec<ScheduledTask<()>>, shut_
     }
 }
 
-/// Runs a body under the paused clock, once without and once with a shutdown. The body makes user code
-/// touch the scheduler, and may store its task for that.
+/// Runs a body without and with a shutdown. It makes user code touch the scheduler, and may store its task for that.
 fn touched<F: Future<Output = ()>>(
     body: impl Fn(Scheduler, Own, Touch) -> F + Copy + Send + 'static,
 ) {

@@ -1,6 +1,9 @@
 //! `Scheduler::shutdown`.
 
-use super::*;
+use super::{
+    periodic::{Pace, every},
+    *,
+};
 
 /// The shutdown returns the next run of a periodic task, which is the last run.
 #[tokio::test(start_paused = true)]
@@ -27,15 +30,14 @@ async fn of_a_periodic_task_one_run_is_given_back() {
     }
 }
 
-/// Tasks that have started complete. The current run of a periodic task is its last run, and may return `Break` or be
-/// canceled.
+/// Tasks that have started complete. A periodic task has its last run, which may return `Break` or be canceled.
 #[tokio::test(start_paused = true)]
 async fn what_has_started_goes_on() {
-    for (at_a_fixed_rate, breaks, cancels) in [
-        (true, false, false),
-        (false, false, false),
-        (true, true, false),
-        (false, true, true),
+    for (pace, breaks, cancels) in [
+        (Pace::Rate, false, false),
+        (Pace::Delay, false, false),
+        (Pace::Rate, true, false),
+        (Pace::Delay, true, true),
     ] {
         let scheduler = Scheduler::new();
         let once = scheduler.schedule(ms(5), sleep(ms(10)));
@@ -52,11 +54,7 @@ async fn what_has_started_goes_on() {
                 }
             }
         };
-        let periodic = match at_a_fixed_rate {
-            true => scheduler.schedule_at_fixed_rate(ms(5), ms(20), make),
-            false => scheduler.schedule_with_fixed_delay(ms(5), ms(20), make),
-        };
-        let periodic = periodic.unwrap();
+        let periodic = every(&scheduler, pace, ms(5), ms(20), make);
         sleep(ms(6)).await;
         assert!(scheduler.shutdown().is_empty());
         assert!(!periodic.is_finished(), "it runs");

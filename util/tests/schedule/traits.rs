@@ -21,8 +21,7 @@ assert_not_impl_any!(u8: RunOutput);
 type NotSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 auto_traits! {
-    /// The error is `Sync` even if the future in it is not, because many users require `Sync` errors. A handle has no
-    /// part of its task's output. `Unstarted` has a future that need not be `Sync` or `UnwindSafe`.
+    /// The error is `Sync` even if the future in it is not, because many users require `Sync` errors.
     of_schedule {
     //   Send Sync Unpin UnwindSafe RefUnwindSafe
         "1 1 1 1 1" Scheduler,

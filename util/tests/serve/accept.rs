@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// A server without descriptors tries again after a pause. A client that has left costs no time. The server then serves
-/// the next client.
+/// A server without descriptors tries again after a pause. A client that has left costs no time.
 #[test]
 fn a_server_goes_on_after_failed_accepts() {
     let errors = [
@@ -33,15 +32,19 @@ fn a_server_goes_on_after_failed_accepts() {
     });
 }
 
-/// A listener that always fails at once. It counts the calls.
-struct Fails(Arc<AtomicUsize>, io::ErrorKind);
+/// A listener that always fails at once, or always has a client. It counts the calls.
+struct AtOnce(Arc<AtomicUsize>, Option<io::ErrorKind>);
 
-impl Listener for Fails {
+impl Listener for AtOnce {
     type Io = DuplexStream;
 
     async fn accept(&mut self) -> io::Result<DuplexStream> {
-        self.0.fetch_add(1, Relaxed);
-        Err(self.1.into())
+        let calls = self.0.fetch_add(1, Relaxed);
+        match self.1 {
+            Some(kind) => Err(kind.into()),
+            None if calls < 100_000 => Ok(duplex(1).0),
+            None => pending().await,
+        }
     }
 }
 
@@ -49,7 +52,7 @@ impl Listener for Fails {
 fn endless_errors_neither_spin_nor_keep_others_from_running() {
     paused().block_on(async {
         let calls = Arc::<AtomicUsize>::default();
-        let listener = Fails(calls.clone(), io::ErrorKind::Other);
+        let listener = AtOnce(calls.clone(), Some(io::ErrorKind::Other));
         let server = serve(listener, app()).with_graceful_shutdown(sleep(secs(10)));
         server.await.unwrap();
         assert_eq!(calls.load(Relaxed), 1_000);
@@ -58,14 +61,14 @@ fn endless_errors_neither_spin_nor_keep_others_from_running() {
         let calls = Arc::<AtomicUsize>::default();
         let connections = Connections::new(Limits::new());
         connections.shutdown().await;
-        let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
+        let listener = AtOnce(calls.clone(), Some(io::ErrorKind::ConnectionReset));
         let server = serve(listener, app()).connections(&connections);
         let mut server = pin!(server.into_future());
         tokio::task::yield_now().await;
         let polled = poll_once(&mut server).await;
         assert!(polled.is_ready(), "the connections have shut down");
 
-        let listener = Fails(calls.clone(), io::ErrorKind::ConnectionReset);
+        let listener = AtOnce(calls.clone(), Some(io::ErrorKind::ConnectionReset));
         let mut server = pin!(serve(listener, app()).into_future());
         tokio::task::yield_now().await;
         assert!(poll_once(&mut server).await.is_pending());
@@ -73,26 +76,12 @@ fn endless_errors_neither_spin_nor_keep_others_from_running() {
     });
 }
 
-/// A listener that always has a client, and counts them.
-struct Crowd(Arc<AtomicUsize>);
-
-impl Listener for Crowd {
-    type Io = DuplexStream;
-
-    async fn accept(&mut self) -> io::Result<DuplexStream> {
-        if self.0.fetch_add(1, Relaxed) >= 100_000 {
-            std::future::pending().await
-        }
-        Ok(tokio::io::duplex(1).0)
-    }
-}
-
 /// While clients wait, other tasks run.
 #[test]
 fn a_crowd_of_clients_lets_other_tasks_run() {
     paused().block_on(async {
         let accepted = Arc::<AtomicUsize>::default();
-        let server = tokio::spawn(serve(Crowd(accepted.clone()), app()).into_future());
+        let server = tokio::spawn(serve(AtOnce(accepted.clone(), None), app()).into_future());
         for turn in 1..=10 {
             tokio::task::yield_now().await;
             let accepted = accepted.load(Relaxed);

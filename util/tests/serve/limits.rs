@@ -2,8 +2,6 @@
 
 use super::*;
 
-/// A client that sends nothing, a client that sends its head byte by byte, and two clients that stop in the preface of
-/// HTTP/2 and after it.
 #[test]
 fn a_client_without_a_request_reaches_the_header_timeout() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -38,8 +36,7 @@ fn a_client_without_a_request_reaches_the_header_timeout() {
     }
 }
 
-/// The default is 30 s, and may be changed to no limit. After its first head, a request may take long, and a connection may
-/// stay open.
+/// The default is 30 s, and may be changed to no limit. After its first head, a connection may stay open.
 #[test]
 fn the_header_timeout_ends_with_the_first_head() {
     each(async |protocol| {

@@ -1,7 +1,4 @@
-//! Tests `tokio_wheel_util::serve`.
-//!
-//! Most tests run under the paused clock, over streams in memory, with clients of both protocols. Their instants are
-//! exact. `sockets.rs` uses real sockets and a real clock.
+//! Tests `tokio_wheel_util::serve`. Only `sockets.rs` uses real sockets and a real clock.
 
 #![cfg(feature = "serve")]
 
@@ -45,7 +42,7 @@ use crate::{
     support::{
         current_thread, does_not_hang, ms, multi_thread,
         panics::{assert_panics, panic_of},
-        paused, poll_once, secs,
+        paused, poll_once, secs, settle,
     },
 };
 
@@ -77,7 +74,6 @@ fn app() -> App {
     tower::service_fn(|request| Box::pin(answer(request)))
 }
 
-/// A running server, and the way to it.
 struct Server {
     accept: mpsc::UnboundedSender<io::Result<DuplexStream>>,
     connections: Connections,
@@ -163,11 +159,4 @@ async fn closed(client: &mut DuplexStream, start: Instant) -> Duration {
     let mut rest = Vec::new();
     let _ = client.read_to_end(&mut rest).await;
     start.elapsed()
-}
-
-/// Lets all other tasks run until they wait. The clock stands still.
-async fn settle() {
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
 }

@@ -46,8 +46,7 @@ fn a_handshake_that_panics_ends_its_connection_alone() {
     });
 }
 
-/// On a runtime without time, each connection would panic alone, and the server would serve nobody. Outside a runtime,
-/// the server would panic at its first client.
+/// Otherwise each connection would panic alone, and the server would serve nobody.
 #[test]
 fn a_server_without_time_panics_at_once() {
     let poll = || {

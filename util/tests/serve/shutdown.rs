@@ -31,8 +31,7 @@ fn requests_in_flight_are_answered() {
     });
 }
 
-/// A connection in its handshake has no request, so it ends at once. So does a client that waits for room, and the
-/// pause after an error.
+/// A handshake, a client that waits for room and the pause after an error end at once.
 #[test]
 fn nothing_else_delays_the_shutdown() {
     paused().block_on(async {

@@ -70,7 +70,7 @@ fn clients_that_vanish_leave_nothing() {
             let (listener, address) = listen().await;
             let app = tower::service_fn(|_| async {
                 tokio::time::sleep(ms(20)).await;
-                Ok::<_, std::convert::Infallible>(hyper::Response::new("x".repeat(1 << 20)))
+                Ok::<_, io::Error>(hyper::Response::new("x".repeat(1 << 20)))
             });
             let connections = Connections::new(Limits::new());
             let server = tokio::spawn(serve(listener, app).connections(&connections).into_future());

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
-    /// An item comes out when its time is over or when the stream ends, unless another item comes before. No item comes
-    /// at the same instant at which a time is over, because either could be first.
+    /// No item comes at the instant at which a time is over, because either could be first.
     #[test]
     fn the_latest_item_comes_after_a_pause(
         pauses in prop::collection::vec(0..6_u64, 1..30),
@@ -75,8 +74,7 @@ async fn a_ready_item_replaces_the_latest_item() {
     assert_ready_eq!(latest.poll_next(), None);
 }
 
-/// Such a stream never pauses, even if it waits for the task's budget, and if the time elapses within a poll. Other tasks
-/// run in the meantime.
+/// Such a stream never pauses, even if it waits for the task's budget, and if the time elapses within a poll.
 #[tokio::test]
 async fn a_stream_that_never_rests_yields_only_its_last_item() {
     for takes_budget in [false, true] {

@@ -2,44 +2,27 @@
 
 use super::*;
 
-/// A waker that panics at its operation number `first`, and then at every `step`th operation.
-struct Panics {
-    operations: Arc<AtomicUsize>,
-    first: usize,
-    step: usize,
-}
+/// A waker that calls a closure when it is cloned, woken or dropped.
+struct Calls(Arc<dyn Fn() + Send + Sync>);
 
-impl Panics {
-    fn operate(&self) {
-        let number = self.operations.fetch_add(1, Ordering::Relaxed);
-        if number >= self.first && (number - self.first) % self.step == 0 && !thread::panicking() {
-            quiet_panic();
-        }
-    }
-}
-
-impl Clone for Panics {
+impl Clone for Calls {
     fn clone(&self) -> Self {
-        self.operate();
-        Self {
-            operations: self.operations.clone(),
-            first: self.first,
-            step: self.step,
-        }
+        (self.0)();
+        Self(self.0.clone())
     }
 }
 
-impl WakeRef for Panics {
+impl WakeRef for Calls {
     fn wake_by_ref(&self) {
-        self.operate();
+        (self.0)();
     }
 }
 
-impl cooked_waker::Wake for Panics {}
+impl cooked_waker::Wake for Calls {}
 
-impl Drop for Panics {
+impl Drop for Calls {
     fn drop(&mut self) {
-        self.operate();
+        (self.0)();
     }
 }
 
@@ -94,15 +77,15 @@ fn all<S: Stream<Item: PartialEq + Debug> + Unpin>(make: impl Fn() -> S) {
     assert!(expected.len() > 2);
     for first in 0..16 {
         for step in [1, 1_000] {
-            let operations = Arc::new(AtomicUsize::new(0));
-            let waker = || {
-                Box::new(Panics {
-                    operations: operations.clone(),
-                    first,
-                    step,
-                })
-                .into_waker()
-            };
+            let operations = AtomicUsize::new(0);
+            // Panics at its operation number `first`, and then at every `step`th operation.
+            let operate = Arc::new(move || {
+                let number = operations.fetch_add(1, Ordering::Relaxed);
+                if number >= first && (number - first) % step == 0 && !thread::panicking() {
+                    quiet_panic();
+                }
+            });
+            let waker = || Box::new(Calls(operate.clone())).into_waker();
             assert_eq!(run(&waker), expected, "first {first}, step {step}");
         }
     }

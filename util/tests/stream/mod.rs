@@ -1,6 +1,5 @@
-//! The stream adapters. `parity` runs the same body on `tokio-stream` and on this crate. `ours` tests
-//! the features that only this crate has. Two files are necessary, because no scope can have both
-//! traits `StreamExt`. `ties` compares both in random programs with a second task.
+//! The stream adapters. `parity` and `ties` compare them with `tokio-stream`. `ours` tests what only this crate has, in
+//! another file, because no scope can have both traits `StreamExt`.
 
 #![cfg(feature = "stream")]
 
@@ -31,10 +30,8 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     task::coop::poll_proceed,
 };
-use tokio_test::{assert_pending, assert_ready_eq, task};
-use tokio_wheel::{
-    Duration, Instant, Timer, advance, error::Elapsed, interval, interval_at, sleep_until,
-};
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+use tokio_wheel::{Duration, Instant, Timer, advance, interval, interval_at, sleep_until};
 use tokio_wheel_util::stream::{
     ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
 };

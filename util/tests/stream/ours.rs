@@ -1,7 +1,7 @@
 //! Tests of the features that only this crate's adapters have: explicit timers, any duration, any executor.
 
 use super::*;
-use crate::until_another_task_runs;
+use crate::support::until_another_task_runs;
 
 fn never() -> impl Stream<Item = u8> + Unpin {
     FromFn(|_: &mut Context<'_>| Poll::Pending)
@@ -20,7 +20,6 @@ fn now_and_then() -> impl Stream<Item = u8> + Unpin {
     })
 }
 
-/// One item, and no end.
 fn once() -> impl Stream<Item = u8> + Unpin {
     once_and(|_| Poll::Pending)
 }
@@ -85,7 +84,7 @@ async fn the_longest_duration_does_not_end_within_a_year() {
     let mut repeating = task::spawn(never().timeout_repeating(interval(Duration::MAX)));
     sender.send(7).unwrap();
 
-    assert_ready_eq!(repeating.poll_next(), Some(Err(elapsed().await)));
+    assert!(assert_ready!(repeating.poll_next()).unwrap().is_err());
     assert_pending!(timeout.poll_next());
     items.send(7).unwrap();
     assert_ready_eq!(timeout.poll_next(), Some(Ok(7)));
@@ -100,14 +99,6 @@ async fn the_longest_duration_does_not_end_within_a_year() {
         assert!(!throttle.is_woken() && !chunks.is_woken());
     }
     assert_eq!(chunks.enter(|_, chunks| chunks.into_remainder()), [7]);
-}
-
-/// Returns an `Elapsed` for comparisons.
-async fn elapsed() -> Elapsed {
-    let never = std::future::pending::<()>();
-    tokio_wheel::timeout(Duration::ZERO, never)
-        .await
-        .unwrap_err()
 }
 
 /// The test polls by hand, outside a runtime.

@@ -1,5 +1,4 @@
-//! Each test runs the same body on `tokio-stream` and on this crate, under the paused clock. The
-//! events, their order and their virtual times must be equal.
+//! Each test runs the same body on `tokio-stream` and on this crate. The events and their virtual times must be equal.
 
 use std::{
     cell::Cell,
@@ -53,13 +52,11 @@ impl Log {
     }
 }
 
-/// Polls once.
 async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
 }
 
-/// A stream of 0, 1, 2, and so on. Each item is ready its delay in milliseconds after the first poll
-/// for it. The last delay belongs to the end.
+/// A stream of 0, 1, 2, and so on, each this many milliseconds after its first poll. The last delay is for the end.
 struct Script<F> {
     sleep: fn(Duration) -> F,
     delays: vec::IntoIter<u64>,
@@ -251,7 +248,6 @@ side_by_side! {
         }
     }
 
-    /// The readers poll once at random times.
     async fn random_readers(time, log) {
         let mut random = Random(3);
         let behaviors = [

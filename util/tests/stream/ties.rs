@@ -1,6 +1,4 @@
-//! Random programs in which a task sends items, and an adapter limits the time for them.
-//!
-//! The events and their times must be the same with `tokio-stream`.
+//! Random programs in which a task sends items to an adapter. `tokio-stream` must have the same events and times.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -28,8 +26,7 @@ const ADAPTERS: [Adapter; 3] = [Adapter::Timeout, Adapter::Repeating, Adapter::C
 enum Times {
     /// An item and a deadline often fall in the same millisecond.
     Any,
-    /// An item and a deadline never fall in the same millisecond: items come at multiples of 20 ms, and no multiple
-    /// of the limit that falls between two items is a multiple of 20 ms.
+    /// An item and a deadline never fall in the same millisecond. Items come at multiples of 20 ms.
     Apart,
 }
 
@@ -52,11 +49,8 @@ impl Times {
 /// Where the adapter is polled.
 #[derive(Clone, Copy, Debug)]
 enum Reader {
-    /// In a task that starts before the task of the sender.
     First,
-    /// In a task that starts after the task of the sender.
     Last,
-    /// In the future of `block_on`.
     BlockOn,
 }
 
@@ -129,9 +123,8 @@ fn differing(times: Times, adapter: Adapter, reader: Reader) -> Vec<u64> {
     programs
 }
 
-/// A task and the adapter's task run in the order in which they set their deadlines, as with `tokio-stream`. The
-/// documentation of `stream` names the exception: a deadline that an item has postponed. It makes 2 of 1,500 programs
-/// differ.
+/// The documentation of `stream` names the exception: a deadline that an item has postponed. It makes 2 of 1,500
+/// programs differ.
 #[test]
 fn the_events_are_equal_but_for_ties_with_postponed_deadlines() {
     for adapter in ADAPTERS {

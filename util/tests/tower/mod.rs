@@ -1,6 +1,4 @@
 //! Compares `TimeoutLayer` with `tower::timeout` under the paused clock. Outcomes and instants must be equal.
-//!
-//! Further tests cover the promises of this crate alone.
 
 #![cfg(feature = "tower")]
 
