@@ -41,8 +41,10 @@ impl Wake for Last {
 pub(crate) struct Ending {
     /// Set by the thread that closes the timer, before it closes the first shard.
     has_begun: OnceLock<()>,
-    /// Set if no future needs to wait for the end of the runtime: in the last step of that end, if a future has
-    /// [asked](Self::poll_runtime_end) before, or when a panic has dropped the driver.
+    /// Set if no future needs to wait for the end of the runtime:
+    ///
+    /// * when a panic has dropped the driver
+    /// * in the last step of the runtime's end, if a future has [asked](Self::poll_runtime_end) before
     is_over: Arc<OnceLock<()>>,
 }
 

@@ -72,7 +72,7 @@ impl Shard {
     /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. The second value of the result is
-    /// the tick that the shard [publishes](Shard::publish_earlier). This value is `None` if the shard
+    /// the tick that the shard [publishes](super::shard::Held::publish_earlier). This value is `None` if the shard
     /// publishes no new tick.
     #[inline]
     pub(crate) fn register(
@@ -177,7 +177,7 @@ impl Shard {
     /// Gives an entry another deadline, if the entry is still in the wheel.
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. Returns the tick that the shard
-    /// [publishes](Shard::publish_earlier), or `None` if it publishes no new tick.
+    /// [publishes](super::shard::Held::publish_earlier), or `None` if it publishes no new tick.
     #[must_use]
     pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Earlier> {
         let mut held = self.lock();

@@ -4,10 +4,8 @@
 /// the default tick, this is 3 days. With the shortest tick, this is 17 s.
 pub(crate) const BUCKETS: usize = 37;
 
-/// A histogram of the lateness of the entries that fired, on cache lines of its own. A registration does not
-/// touch these cache lines.
+/// A histogram of the lateness of the entries that fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(align(128))]
 pub(crate) struct Lateness {
     /// The number of entries in each bucket.
     pub(crate) counts: [u64; BUCKETS],

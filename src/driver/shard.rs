@@ -57,8 +57,8 @@ struct Published {
 
 /// The state that the lock protects.
 ///
-/// The fields that every operation uses come first, so that they share a cache line with the lock. The large histogram
-/// comes last.
+/// The fields that every operation uses come first, so that they share a cache line with the lock. The large histogram,
+/// which a registration does not touch, comes last.
 #[repr(C)]
 pub(super) struct State {
     /// Whether the shard is closed. A closed shard refuses registrations, and stays closed.
@@ -231,6 +231,10 @@ impl DerefMut for Held<'_> {
         &mut self.state
     }
 }
+
+/// A greater alignment would put the state into another cache line than the lock.
+#[cfg(not(tokio_wheel_loom))]
+const _: () = assert!(align_of::<State>() == align_of::<u64>());
 
 #[cfg(test)]
 mod tests {

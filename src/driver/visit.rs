@@ -29,7 +29,7 @@ pub(crate) struct Budget {
 pub(crate) struct Wakers {
     /// The wakers of entries that have fired.
     pub(crate) expired: Vec<Waker>,
-    /// The wakers of entries that dropped futures have [left](Left).
+    /// The wakers of entries that dropped futures have [left](super::left).
     pub(crate) unused: Vec<Waker>,
 }
 

@@ -140,7 +140,8 @@ impl Sleep {
     #[cold]
     #[track_caller]
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if Instant::now() >= self.deadline {
+        let is_due = |sleep: &Self| Instant::now() >= sleep.deadline;
+        if self.key.is_some() && is_due(self) {
             return Poll::Ready(());
         }
         let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
@@ -148,15 +149,24 @@ impl Sleep {
             // The key belongs to the ended timer. The next timer may have an entry with an equal key. Test:
             // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
             self.key = None;
-            let next = self.registrar.insert(default::look_up_registrar());
-            match next.register(self.deadline, cx.waker()) {
-                Ok(key) => {
-                    self.key = Some(key);
-                    return Poll::Pending;
+            // The thread looks the timer up only if the timer that it remembers has ended.
+            for next in [default::registrar, default::look_up_registrar] {
+                match self
+                    .registrar
+                    .insert(next())
+                    .register(self.deadline, cx.waker())
+                {
+                    Ok(key) => {
+                        self.key = Some(key);
+                        return Poll::Pending;
+                    }
+                    Err(Refused::Due) => return Poll::Ready(()),
+                    Err(Refused::Closed) => {}
                 }
-                Err(Refused::Due) => return Poll::Ready(()),
-                Err(Refused::Closed) => {}
             }
+        }
+        if is_due(self) {
+            return Poll::Ready(());
         }
         // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this
         // task after another worker has dropped the driver. The runtime then drops this task soon. A worker may
@@ -167,7 +177,7 @@ impl Sleep {
         if on_its_worker.is_some_and(|shared| shared.ending.poll_runtime_end(cx).is_pending()) {
             return Poll::Pending;
         }
-        // The end of a runtime is told in tokio's words too, which a program's tests may expect.
+        // The message has tokio's words for the end of a runtime too, which a program's tests may expect.
         panic!(
             "a future was polled before its deadline and after its timer has shut down: keep the runtime \
              while the future is in use, and poll it only within tasks of that runtime \
@@ -194,5 +204,33 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
         default::leave(registrar, key);
     } else if let Some(key) = key {
         drop(registrar.shard.deregister(key));
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use tokio_test::{assert_pending, task};
+
+    use super::*;
+    use crate::futures::sleep;
+
+    #[test]
+    fn sleeps_that_move_share_a_registrar() {
+        let runtime = || {
+            let mut builder = runtime::Builder::new_multi_thread();
+            builder.worker_threads(1).enable_time().build().unwrap()
+        };
+        let mut sleeps = [(); 3].map(|()| task::spawn(sleep(Duration::from_secs(60))));
+        for runtime in [runtime(), runtime()] {
+            let _entered = runtime.enter();
+            for sleep in &mut sleeps {
+                assert_pending!(sleep.poll());
+            }
+        }
+        let registrars = sleeps.each_ref().map(|sleep| sleep.registrar.as_ref());
+        let first = registrars[0].unwrap();
+        assert!(registrars.iter().flatten().all(|it| Arc::ptr_eq(it, first)));
     }
 }

@@ -388,8 +388,8 @@ impl Timer {
     }
 }
 
-// No user code runs while a sleep or its entry changes. A panic therefore cannot interrupt a change. `Sleep`
-// has the two traits even if one of its fields does not have them.
+// A sleep catches the panics of the user code that it runs. A panic therefore cannot interrupt a change. `Sleep` has the
+// two traits even if one of its fields does not have them.
 impl UnwindSafe for Sleep {}
 impl RefUnwindSafe for Sleep {}
 

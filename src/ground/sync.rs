@@ -5,7 +5,7 @@
 //!
 //! * the locks of shards, and of the place where the driver parks
 //! * the armed tick, and the counts of entries and registrars
-//! * the lock of the driver's notifier, and the reason why a timer has ended
+//! * the lock of the driver's notifier, and whether a timer has ended
 //! * the registry of default timers, and the registrar that a thread remembers
 //! * a clock that a test sets
 //!

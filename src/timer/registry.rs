@@ -33,7 +33,7 @@ use crate::{
 struct Registry {
     /// The process to which the registry belongs, or 0 if no process has used it.
     process: AtomicU32,
-    timers: Mutex<Vec<Timer>>,
+    timers: Mutex<Vec<(runtime::Id, Timer)>>,
 }
 
 /// The number of processes that can have a registry of their own: a program, a process that it forks, a process
@@ -60,7 +60,7 @@ impl Registry {
 }
 
 /// Returns the default timers of the calling process.
-fn timers() -> &'static Mutex<Vec<Timer>> {
+fn timers() -> &'static Mutex<Vec<(runtime::Id, Timer)>> {
     let process = process::id();
     let is_mine = |registry: &&Registry| {
         let owner = &registry.process;
@@ -100,7 +100,7 @@ pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Time
         if let Some(existing) = live(&timers, runtime) {
             return Err(existing);
         }
-        timers.push(timer.clone());
+        timers.push((runtime, timer.clone()));
     }
     tokio::spawn(driver.run());
     Ok(timer)
@@ -110,16 +110,17 @@ pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Time
 pub(super) fn remove(shared: &Shared) {
     let removed = {
         let mut timers = timers().lock();
-        let place = (timers.iter()).position(|timer| ptr::eq(timer.shared(), shared));
+        let place = (timers.iter()).position(|(_, timer)| ptr::eq(timer.shared(), shared));
         place.map(|place| timers.swap_remove(place))
     };
     drop(removed);
 }
 
 /// Returns the default timer of a runtime, unless the timer has ended and is about to remove itself.
-fn live(timers: &[Timer], runtime: runtime::Id) -> Option<Timer> {
-    let is_it = |timer: &&Timer| timer.shared().runtime == runtime && !timer.is_shutdown();
-    timers.iter().find(is_it).cloned()
+fn live(timers: &[(runtime::Id, Timer)], runtime: runtime::Id) -> Option<Timer> {
+    let mut its = timers.iter().filter(|(of, _)| *of == runtime);
+    let (_, live) = its.find(|(_, timer)| !timer.is_shutdown())?;
+    Some(live.clone())
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -252,7 +252,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The maximum number of entries in a wheel.
     pub const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
-    /// Creates an empty wheel that has reached the tick `now`.
+    /// Creates an empty wheel that has reached the tick `now`. Allocates the slots, which take 6 KiB.
     pub fn new(now: Tick) -> Self {
         Self {
             now,

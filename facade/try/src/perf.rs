@@ -152,7 +152,7 @@ fn shares_are_of_the_programs_own_samples() {
  8     30  55e9 program::serve (/a program/serve)
  8     10  55e9 tokio::runtime::time::entry::TimerEntry::poll_elapsed (/a program/serve)
  8     10  55e9 tokio::runtime::time_alt::timer::Timer::poll_elapsed (/a program/serve)
- 8     10  55e9 <tokio_wheel::futures::registration::Registration as core::ops::drop::Drop>::drop (/a program/serve)
+ 8     10  55e9 <tokio_wheel::futures::sleep::Sleep as core::ops::drop::Drop>::drop (/a program/serve)
  8     10  55e9 core::ptr::drop_in_place<core::option::Option<tokio::runtime::Timer>> (/a program/serve)
  8     10  55e9 <tokio::time::timeout::Timeout<T> as core::future::future::Future>::poll (/a program/serve)
  8     10  55e9 parking_lot::raw_mutex::RawMutex::lock_slow (/a program/serve)

@@ -29,7 +29,7 @@ use super::{
 /// The armed tick and the waker, on cache lines of their own: every thread reads the fields around them.
 #[repr(align(128))]
 pub(crate) struct Armed {
-    /// Threads write the tick under the lock of the waker, and read it without.
+    /// Threads write the tick under the lock of the waker, and read it without the lock.
     tick: AtomicU64,
     /// The waker of the task, unless a thread has taken it.
     waker: Mutex<Option<Waker>>,

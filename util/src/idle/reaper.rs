@@ -292,7 +292,10 @@ impl<K> Reaper<K> {
             }
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
             let until = if sheds {
-                self.shards.published()
+                match self.shards.published() {
+                    NEVER => return Poll::Ready(None),
+                    until => until,
+                }
             } else {
                 let now = self.shards.clock.now().max(reached);
                 let Some((until, alarm)) = self.shards.wait(cx.waker()) else {
@@ -304,9 +307,6 @@ impl<K> Reaper<K> {
                 }
                 until
             };
-            if until == NEVER {
-                return Poll::Ready(None);
-            }
             *sweep = Sweep::to(until);
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! # Rules
 //!
-//! * No thread allocates or frees a table or the memory of the wheel under the lock, because both can take long.
+//! * No thread allocates or frees a table or the memory of the wheel under the lock, because both can take long. The list
+//!   of overtaken entries is small, and allocates under the lock.
 //! * Threads write the [published](Shard::published) tick only under the lock. They read this tick without the lock.
 //!   Whenever the lock is free, no entry has a deadline before the published tick. So the reaper does not need to visit a
 //!   shard before the published tick is reached.

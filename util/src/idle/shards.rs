@@ -66,6 +66,8 @@ pub(super) struct Shards<K> {
     pub(super) armed: Armed,
     /// Not 0 after the last handle was dropped.
     is_abandoned: AtomicU64,
+    /// Whether the reaper was dropped: 1 or 0.
+    is_closed: AtomicU64,
 }
 
 impl<K> Shards<K> {
@@ -77,6 +79,7 @@ impl<K> Shards<K> {
             pressure,
             armed: Armed::new(),
             is_abandoned: AtomicU64::new(0),
+            is_closed: AtomicU64::new(0),
         }
     }
 
@@ -119,9 +122,7 @@ impl<K> Shards<K> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        // The reaper closes this slot last.
-        let last = self.slots[self.slots.len() - 1].get();
-        last.is_some_and(|shard| shard.as_ref().is_none_or(|shard| shard.lock().is_none()))
+        self.is_closed.load(Ordering::Acquire) != 0
     }
 
     /// Closes all shards. Returns their content.
@@ -131,7 +132,9 @@ impl<K> Shards<K> {
             let _ = slot.set(None);
             Some(slot.get()?.as_ref()?.close())
         };
-        self.slots.iter().filter_map(close).collect()
+        let closed: Vec<_> = self.slots.iter().filter_map(close).collect();
+        self.is_closed.store(1, Ordering::Release);
+        closed
     }
 
     /// Returns the earliest tick of all shards. No key is due before this tick.
