@@ -14,6 +14,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
+    thread,
 };
 
 use fastrand::Rng;
@@ -96,9 +97,13 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns whether its scheduler may refuse and return tasks.
+    /// Returns whether its scheduler may refuse and return tasks. Waits for a shutdown that another thread has begun.
     pub fn may_refuse(&self) -> bool {
-        self.scheduler.is_shutdown() || self.ended.load(Ordering::SeqCst)
+        let may_refuse = || self.scheduler.is_shutdown() || self.ended.load(Ordering::SeqCst);
+        may_refuse() || {
+            thread::sleep(Duration::from_secs(1));
+            may_refuse()
+        }
     }
 }
 

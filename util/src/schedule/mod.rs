@@ -233,7 +233,8 @@ impl Scheduler {
         self.shards.iter().map(|shard| shard.len()).sum()
     }
 
-    /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks.
+    /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks. During
+    /// a shutdown on another thread, it may refuse tasks before this method returns `true`.
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
