@@ -29,8 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub static SLEEPS: AtomicU64 = AtomicU64::new(0);
 
-/// What all runtimes, tasks and threads of an epoch share. Each of them holds the epoch until it
-/// ends, and so does each unsettled line.
+/// What all runtimes, tasks, threads and unsettled lines of an epoch share.
 pub struct Epoch {
     is_over: AtomicBool,
     /// Sleeps on their way to other tasks. Empty after the end.
@@ -42,8 +41,7 @@ pub struct Epoch {
 /// thread of another target.
 pub struct Migration {
     pub sleep: Tracked,
-    /// The target of the timer that holds the sleep. `None` for a sleep of a default timer that was
-    /// never polled. The timer of the task that gets the sleep will hold it.
+    /// The target of the timer that holds the sleep. `None` before the first poll of a sleep of a default timer.
     pub target: Option<Arc<Target>>,
 }
 
