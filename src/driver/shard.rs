@@ -156,22 +156,18 @@ impl Shard {
     ///
     /// The registration should read the time in these two cases:
     ///
-    /// * The deadline may have expired, because it is before the published tick.
-    /// * The wheel may be behind the clock. Then it would put the entry into a coarse slot instead of a fine
-    ///   slot. A deadline that is [`COARSE_FROM`] ticks or more after the published tick gets a coarse slot
-    ///   in any case. The reason is that the clock has not passed the published tick, unless the driver is
-    ///   late.
+    /// * The deadline may have passed, because it is before the published tick.
+    /// * The entry may get a coarse slot instead of a fine slot, because the wheel may be behind the clock. But if the
+    ///   deadline is [`COARSE_FROM`] ticks or more after the published tick, the slot is coarse in any case: the clock has
+    ///   not passed the published tick, unless the driver is late.
     #[inline]
     pub(crate) fn needs_the_time(&self, deadline: Tick) -> bool {
         let published = self.published();
         let advanced = self.published.advanced.load(Ordering::Relaxed);
-        let is_fine = deadline.saturating_sub(advanced) < FINE_TO;
-        let near = if is_fine {
-            published
-        } else {
-            published.saturating_add(COARSE_FROM)
-        };
-        deadline < near
+        let may_have_passed = deadline < published;
+        let gets_coarse = deadline.saturating_sub(advanced) >= FINE_TO;
+        let must_be_coarse = deadline >= published.saturating_add(COARSE_FROM);
+        may_have_passed || gets_coarse && !must_be_coarse
     }
 }
 

@@ -110,7 +110,7 @@
 //! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
 //! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
 //!
-//! | State    | The entry is in                              | The entry leaves through                     |
+//! | State    | The entry is in                              | What takes the entry out                     |
 //! |----------|----------------------------------------------|----------------------------------------------|
 //! | waiting  | a slot that starts after `now`               | `remove`, `reset`, `advance`             |
 //! | reached  | a slot that starts at `now` or before        | `remove`, `reset`, `advance`             |
