@@ -82,7 +82,7 @@ impl<T> Expired<T> {
         self.data
     }
 
-    /// Returns the deadline of the element: see [`DelayQueue::deadline`].
+    /// Returns the deadline of the element: see [`DelayQueue::deadline`](super::DelayQueue::deadline).
     ///
     /// # Examples
     ///
