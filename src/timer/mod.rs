@@ -124,12 +124,6 @@ impl Timer {
     }
 
     /// Makes a timer and its driver, which the caller spawns on the runtime.
-    ///
-    /// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
-    /// are two reasons:
-    ///
-    /// * Making a timer panics if time is not enabled on the runtime.
-    /// * Spawning runs user code if the runtime is shutting down.
     fn assemble(shared: Shared, alarm: Box<dyn Alarm>, turn: Turn) -> (Self, DriverTask) {
         let shared = Arc::new(shared);
         shared.parking.open(alarm, shared.clone().into(), turn);

@@ -12,7 +12,8 @@
 //! * A timer that ends removes only itself, because the runtime may have its next default timer by then.
 //! * A runtime that shuts down drops each new driver at once. So a default timer that starts then has ended
 //!   when [`timer`] returns it.
-//! * No thread makes, starts or drops a timer while it holds the lock.
+//! * No thread makes, starts or drops a timer while it holds the lock. Making a timer panics if time is not enabled on the
+//!   runtime. Starting or dropping it runs user code if the runtime is shutting down.
 //! * A forked process inherits a lock that another thread of its parent held, and nobody releases that lock. So each
 //!   process has a registry of its own. Test: `tests/alone/fork.rs`.
 

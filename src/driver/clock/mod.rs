@@ -191,8 +191,8 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
 
 /// Returns the current time, and whether it is the system's time.
 ///
-/// The second value is `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a test moves it
-/// ahead.
+/// The second value is `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
+/// test moves it ahead.
 pub(crate) fn look() -> (Instant, bool) {
     let before = std::time::Instant::now();
     let now = Instant::now();
