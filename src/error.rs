@@ -123,6 +123,16 @@ pub enum BuildError {
         /// The highest number of shards that is allowed.
         max: usize,
     },
+    /// The period of the watch is out of range.
+    #[non_exhaustive]
+    Watch {
+        /// The period that the caller set.
+        given: Duration,
+        /// The shortest period that is allowed.
+        min: Duration,
+        /// The longest period that is allowed.
+        max: Duration,
+    },
     /// The calling thread is not in a runtime.
     NoRuntime,
     /// The runtime has shut down, or is shutting down.
@@ -149,6 +159,12 @@ impl fmt::Display for BuildError {
             }
             Self::Shards { given, max } => {
                 write!(f, "shards must be between 1 and {max}, got {given}")
+            }
+            Self::Watch { given, min, max } => {
+                write!(
+                    f,
+                    "the watch's period must be between {min:?} and {max:?}, or `None`, got {given:?}"
+                )
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
             Self::RuntimeShutdown => {

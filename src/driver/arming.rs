@@ -118,6 +118,12 @@ impl Arming {
         self.tick.load(Ordering::Relaxed)
     }
 
+    /// Returns the armed tick, including what a thread has written that then misses what the caller wrote before. See
+    /// [`blocks`](super::blocks).
+    pub(crate) fn latest_tick(&self) -> Tick {
+        self.tick.fetch_min(NEVER, Ordering::AcqRel)
+    }
+
     /// Disarms, calls `look`, and arms for the tick that `look` returns.
     ///
     /// One thread at a time calls this function: the thread that takes a turn. A registration may have armed an

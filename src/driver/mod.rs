@@ -59,11 +59,13 @@
 //! | [`arming`] | the armed tick, and its race with registrations |
 //! | [`shard`] | a wheel behind a lock, and the tick that it publishes |
 //! | [`entries`] | the operations of a shard on its entries |
+//! | [`watch`], [`blocks`] | the thread that wakes a worker if another one blocks, and what it tells the timer |
 //! | [`lateness`] | the histogram of the lateness of entries |
 //! | [`ending`] | how a timer ends |
 
 pub(crate) mod alarm;
 pub(crate) mod arming;
+pub(crate) mod blocks;
 pub(crate) mod clock;
 pub(crate) mod ending;
 pub(crate) mod entries;
@@ -79,3 +81,4 @@ pub(crate) mod shared;
 pub(crate) mod task;
 pub(crate) mod turn;
 pub(crate) mod visit;
+pub(crate) mod watch;

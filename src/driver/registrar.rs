@@ -85,6 +85,7 @@ impl Registrar {
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
+        self.shared.blocks.timer_is_used();
         let tick = self.clock.deadline(deadline);
         if self.shard.needs_the_time(tick) {
             return self.register_near(deadline, waker);
@@ -139,6 +140,7 @@ impl Registrar {
     /// not in the wheel.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
+        self.shared.blocks.timer_is_used();
         let tick = self.clock.deadline(deadline);
         match self.shard.postpone(key, tick) {
             None => false,

@@ -25,7 +25,10 @@ use bounded_wheel::NEVER;
 use tokio::runtime;
 
 use crate::{
-    driver::{arming::Earlier, clock::Clock, ending::Ending, parking::Parking, shard::Shard},
+    driver::{
+        arming::Earlier, blocks::Blocks, clock::Clock, ending::Ending, parking::Parking,
+        shard::Shard,
+    },
     ground::{
         notify::Notify,
         sync::{AtomicUsize, Ordering, worker_index},
@@ -42,6 +45,7 @@ pub(crate) struct Shared {
     /// Wakes the driver's task. Registrations and the last registrar use it.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
+    pub(crate) blocks: Blocks,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
     pub(crate) shards: Box<[Arc<Shard>]>,
@@ -65,6 +69,7 @@ impl Shared {
             parking: Parking::new(clock),
             notify: Notify::new(),
             ending: Ending::new(),
+            blocks: Blocks::new(),
             runtime,
             shards: (0..shards).map(|_| Shard::new()).collect(),
             registrars: AtomicUsize::new(0),
@@ -101,6 +106,7 @@ impl Shared {
         if !self.parking.arming.lower_to(earlier) {
             return;
         }
+        self.blocks.end_rest();
         let is_set = thread::is_worker_of(self.runtime) && unwind::is_ok(self.parking.rearm());
         if !is_set {
             self.notify.notify_one();

@@ -199,6 +199,7 @@ impl Drop for Sleep {
 // This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
+    registrar.shared.blocks.timer_is_used();
     let key = key.filter(|key| *key != Key::ABSENT);
     if registrar.is_default {
         default::leave(registrar, key);

@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::atomic::Ordering};
 
 pub(crate) use loom::sync::{
     Mutex as Inner, MutexGuard,
-    atomic::{AtomicU64, AtomicUsize},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize},
 };
 
 /// Declares a thread-local with the syntax of the standard macro. Loom's own macro does not accept

@@ -4,7 +4,7 @@
 //! module:
 //!
 //! * the locks of shards, and of the place where the driver parks
-//! * the armed tick, and the counts of entries and registrars
+//! * the armed tick, the counts of entries and registrars, and whether the watch rests
 //! * the lock of the driver's notifier, and whether a timer has ended
 //! * the registry of default timers, and the registrar that a thread remembers
 //! * a clock that a test sets
@@ -23,7 +23,7 @@ pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::{
     sync::{
         Mutex as Inner, MutexGuard, OnceLock,
-        atomic::{AtomicU64, AtomicUsize},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize},
     },
     thread_local,
 };

@@ -12,9 +12,9 @@
 //!
 //! Tests: `tests/tracing.rs`.
 
-use std::any::Any;
 #[cfg(feature = "tracing")]
 use std::cell::Cell;
+use std::{any::Any, time::Duration};
 
 #[cfg(feature = "tracing")]
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
@@ -74,6 +74,12 @@ pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
 /// Emits an event after the timer shut down. `pending` is the number of entries that the shutdown removed.
 pub(crate) fn shutdown(pending: usize) {
     emit!(DEBUG, pending = pending, "timer shut down");
+}
+
+/// Emits an event after a block has ended for which the watch had woken another worker.
+pub(crate) fn block(length: Duration) {
+    let ms = length.as_secs_f64() * 1e3;
+    emit!(WARN, ms = ms, "a task blocked a worker");
 }
 
 /// Emits an event, once for each thread, after a worker has registered a future with the timer of its own runtime while

@@ -13,6 +13,7 @@ use crate::{
         shared::Shared,
         task::DriverTask,
         turn::Turn,
+        watch::DEFAULT_PERIOD,
     },
     error::BuildError,
 };
@@ -27,6 +28,9 @@ const MAX_TICK: Duration = Duration::from_secs(3_600);
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 const MAX_SHARDS: usize = 1_024;
+
+const MIN_PERIOD: Duration = Duration::from_millis(1);
+const MAX_PERIOD: Duration = Duration::from_secs(1);
 
 /// Builds a [`Timer`]. [`Timer::builder`] returns a builder.
 ///
@@ -47,7 +51,7 @@ const MAX_SHARDS: usize = 1_024;
 /// assert!(!timer.is_shutdown());
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build` or `install` is called"]
 pub struct Builder {
     tick: Option<Duration>,
@@ -56,6 +60,19 @@ pub struct Builder {
     // Without the feature, the compiler would report a field named `high_resolution` as private, instead of the
     // missing method. Test: `no_private_field_has_the_name_of_a_method`.
     sleeps_on_timer_fd: bool,
+    /// The period of the watch, if the builder makes a timer with a watch.
+    watch_period: Option<Duration>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            tick: None,
+            shards: None,
+            sleeps_on_timer_fd: false,
+            watch_period: Some(DEFAULT_PERIOD),
+        }
+    }
 }
 
 impl Timer {
@@ -123,6 +140,34 @@ impl Builder {
         self
     }
 
+    /// Sets how often the watch looks at the runtime's workers, or turns the watch off.
+    ///
+    /// If a task blocks a worker for long, a tokio runtime may stop handling all of its sockets and timers, although other
+    /// workers are idle. The watch is a thread that then wakes another worker. It holds sockets and timers up for at
+    /// most about 1.2 periods. [`Metrics`](crate::Metrics::blocks) tells how often that happened. One thread serves all
+    /// runtimes of a process, and sleeps while they are idle. The watch cannot help if all workers are blocked, nor a task
+    /// that the blocked task has just woken.
+    ///
+    /// A period is between 1 ms and 1 s, and the default is 10 ms. A runtime with one worker has no watch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let timer = Timer::builder().watch(Duration::from_millis(5)).build()?;
+    /// let unwatched = Timer::builder().watch(None).build()?;
+    /// assert!(!unwatched.metrics().is_watched());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch(mut self, period: impl Into<Option<Duration>>) -> Self {
+        self.watch_period = period.into();
+        self
+    }
+
     /// Makes the timer exact to tens of microseconds, on Linux.
     ///
     /// The driver then sleeps on a `timerfd`. Without this setting, it sleeps on tokio's alarm, whose
@@ -169,7 +214,7 @@ impl Builder {
     ///
     /// Returns an error if:
     ///
-    /// * the tick or the number of shards is out of range
+    /// * the tick, the number of shards or the period of the watch is out of range
     /// * the calling thread is not in a runtime
     /// * a timer of high resolution gets no alarm from the operating system
     ///
@@ -248,6 +293,13 @@ impl Builder {
             let max = MAX_SHARDS;
             return Err(BuildError::Shards { given, max });
         }
+        if let Some(given) = self
+            .watch_period
+            .filter(|it| !(MIN_PERIOD..=MAX_PERIOD).contains(it))
+        {
+            let (min, max) = (MIN_PERIOD, MAX_PERIOD);
+            return Err(BuildError::Watch { given, min, max });
+        }
         let runtime = runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let workers = runtime.metrics().num_workers();
         let shards = self.shards.unwrap_or(workers.clamp(1, MAX_SHARDS));
@@ -263,6 +315,10 @@ impl Builder {
         };
         let shared = Shared::new(runtime.id(), Clock::new(given), shards, registry::remove);
         let turn = Turn::new(Room::new(&runtime));
-        Ok(Timer::assemble(shared, alarm, turn))
+        let (timer, driver) = Timer::assemble(shared, alarm, turn);
+        if let Some(period) = self.watch_period.filter(|_| workers > 1) {
+            registry::watch().add(timer.handle.shared.clone(), runtime, period);
+        }
+        Ok((timer, driver))
     }
 }

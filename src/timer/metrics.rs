@@ -34,6 +34,9 @@ pub struct Metrics {
     pending: u64,
     registered: u64,
     driver_wakeups: u64,
+    is_watched: bool,
+    blocks: u64,
+    longest_block: Duration,
     lateness: Histogram,
 }
 
@@ -72,6 +75,9 @@ impl Timer {
             pending,
             registered,
             driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
+            is_watched: shared.blocks.is_watched(),
+            blocks: shared.blocks.count(),
+            longest_block: shared.blocks.longest(),
             lateness: Histogram {
                 tick: shared.parking.clock.duration(1),
                 lateness,
@@ -115,8 +121,55 @@ impl Metrics {
     /// * The alarm goes off while a thread drives the timer or sets the alarm.
     /// * The driver has work left after a turn.
     /// * No handle and no future uses the timer any longer.
+    ///
+    /// The watch wakes the driver once for each of the [`blocks`](Self::blocks).
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
+    }
+
+    /// Returns whether the [watch](crate::Builder::watch) looks at the workers of the timer's runtime.
+    ///
+    /// Returns `false` if the runtime has only one worker, if the builder turned the watch off, or if the system refused
+    /// the thread.
+    pub fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// Returns how often a blocked worker stopped the runtime, so that the [watch](crate::Builder::watch) woke another
+    /// worker.
+    ///
+    /// The watch counts a block once, however long it lasts. A block that is shorter than 1.2 periods of the watch may go
+    /// unnoticed. While other workers handle events, a blocked worker stops nobody and is not counted. A worker that
+    /// polls 61 tasks without looking for events counts as blocked meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{thread, time::Duration};
+    /// use tokio_wheel::{sleep, Timer};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() {
+    /// let blocking = tokio::spawn(async {
+    ///     sleep(Duration::from_millis(1)).await;
+    ///     thread::sleep(Duration::from_millis(200)); // This belongs into `spawn_blocking`.
+    /// });
+    /// blocking.await.unwrap();
+    ///
+    /// let metrics = Timer::current().metrics();
+    /// println!("{} blocks, the longest {:?}", metrics.blocks(), metrics.longest_block());
+    /// # }
+    /// ```
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Returns the length of the longest of the [`blocks`](Self::blocks).
+    ///
+    /// This is a lower bound. The block may have been longer, usually by at most two periods of the watch, and by more
+    /// if nothing else happened on the runtime for ten periods.
+    pub fn longest_block(&self) -> Duration {
+        self.longest_block
     }
 
     /// Returns how late the entries fired, as a histogram.

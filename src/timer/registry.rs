@@ -26,7 +26,7 @@ use tokio::runtime;
 
 use super::Timer;
 use crate::{
-    driver::{shared::Shared, task::DriverTask},
+    driver::{shared::Shared, task::DriverTask, watch::Watch},
     ground::sync::{Mutex, const_fn},
 };
 
@@ -35,6 +35,7 @@ struct Registry {
     /// The process to which the registry belongs, or 0 if no process has used it.
     process: AtomicU32,
     timers: Mutex<Vec<(runtime::Id, Timer)>>,
+    watch: Watch,
 }
 
 /// The number of processes that can have a registry of their own: a program, a process that it forks, a process
@@ -55,13 +56,14 @@ impl Registry {
             Self {
                 process: AtomicU32::new(0),
                 timers: Mutex::new(Vec::new()),
+                watch: Watch::new(),
             }
         }
     }
 }
 
-/// Returns the default timers of the calling process.
-fn timers() -> &'static Mutex<Vec<(runtime::Id, Timer)>> {
+/// Returns the registry of the calling process.
+fn registry() -> &'static Registry {
     let process = process::id();
     let is_mine = |registry: &&Registry| {
         let owner = &registry.process;
@@ -69,7 +71,12 @@ fn timers() -> &'static Mutex<Vec<(runtime::Id, Timer)>> {
         claimed.is_ok() || claimed == Err(process)
     };
     let mine = REGISTRIES.iter().find(is_mine);
-    &mine.unwrap_or(&REGISTRIES[REGISTRIES.len() - 1]).timers
+    mine.unwrap_or(&REGISTRIES[REGISTRIES.len() - 1])
+}
+
+/// Returns the watch of the calling process. A forked process has no threads of its parent, so it starts a watch of its own.
+pub(super) fn watch() -> &'static Watch {
+    &registry().watch
 }
 
 /// Returns the default timer of the current runtime, and starts it if needed.
@@ -88,7 +95,7 @@ pub(super) fn timer(current: runtime::Id) -> Timer {
 
 /// Returns the default timer of a runtime, if it has one.
 pub(super) fn existing(runtime: runtime::Id) -> Option<Timer> {
-    live(&timers().lock(), runtime)
+    live(&registry().timers.lock(), runtime)
 }
 
 /// Makes a new timer the default timer of the current runtime, and starts it. Returns the existing default timer as an
@@ -97,7 +104,7 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<Timer> {
 pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Timer> {
     let runtime = timer.shared().runtime;
     {
-        let mut timers = timers().lock();
+        let mut timers = registry().timers.lock();
         if let Some(existing) = live(&timers, runtime) {
             return Err(existing);
         }
@@ -107,10 +114,11 @@ pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Time
     Ok(timer)
 }
 
-/// Removes a timer that ends, if it is a default timer.
+/// Removes a timer that ends. A timer that is no default timer has only a watch.
 pub(super) fn remove(shared: &Shared) {
+    watch().forget(shared);
     let removed = {
-        let mut timers = timers().lock();
+        let mut timers = registry().timers.lock();
         let place = (timers.iter()).position(|(_, timer)| ptr::eq(timer.shared(), shared));
         place.map(|place| timers.swap_remove(place))
     };
@@ -128,7 +136,7 @@ fn live(timers: &[(runtime::Id, Timer)], runtime: runtime::Id) -> Option<Timer> 
 pub(super) mod tests {
     /// Holds the lock of the registry while it calls `act`.
     pub(crate) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
-        let _timers = super::timers().lock();
+        let _timers = super::registry().timers.lock();
         act()
     }
 }
