@@ -448,3 +448,38 @@ fn a_thread_that_asks_does_not_warn() {
     let events = log.0.take();
     assert!(events.iter().all(|seen| seen.level > Level::WARN));
 }
+
+#[test]
+fn a_block_is_an_event_when_it_has_ended() {
+    let (sender, events) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    // The event comes on a worker.
+    let log = move || {
+        let sender = sender.lock().unwrap().clone();
+        hook(move |seen| {
+            if seen.is("a task blocked a worker") {
+                let ms: f64 = seen.fields["ms"].parse().unwrap();
+                sender.send((seen.level, ms)).unwrap();
+            }
+        });
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .on_thread_start(log)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        while Timer::current().metrics().blocks() == 0 {
+            let blocking = tokio::spawn(async {
+                sleep(ms(1)).await;
+                std::thread::sleep(ms(50));
+            });
+            blocking.await.unwrap();
+        }
+    });
+    let (level, length) = events.recv_timeout(ms(60_000)).unwrap();
+    let longest = runtime.block_on(async { Timer::current().metrics().longest_block() });
+    assert_eq!(level, tracing::Level::WARN);
+    assert!(length > 0.0 && length <= longest.as_secs_f64() * 1e3);
+}

@@ -46,20 +46,18 @@ impl Blocks {
         }
     }
 
-    /// Tells the watch that a registration has lowered the armed tick.
     #[cold]
-    pub(crate) fn end_rest(&self) {
+    pub(super) fn end_rest(&self) {
         if let (true, Some(watch)) = (self.rests.swap(false, Ordering::AcqRel), self.watch.get()) {
             watch.wake_by_ref();
         }
     }
 
-    /// Begins a rest. Afterwards, the watch reads the armed tick.
-    pub(crate) fn begin_rest(&self) {
+    pub(super) fn begin_rest(&self) {
         self.rests.swap(true, Ordering::AcqRel);
     }
 
-    pub(crate) fn is_resting(&self) -> bool {
+    pub(super) fn is_resting(&self) -> bool {
         self.rests.load(Ordering::Relaxed)
     }
 
@@ -72,7 +70,7 @@ impl Blocks {
         self.watch.get().is_some()
     }
 
-    pub(crate) fn add(&self) {
+    pub(super) fn add(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -80,7 +78,7 @@ impl Blocks {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn extend_longest(&self, length: Duration) {
+    pub(super) fn extend_longest(&self, length: Duration) {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }

@@ -19,6 +19,7 @@
 //! | a worker leaves an entry, or takes one over, while the entry fires or the shard closes | `left`, `shard` | `leaving_races_fire`, `taking_over_races_fire`, `leaving_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
+//! | the watch begins to rest while an entry registers | `blocks`, `shared` | `timer`: `rest_races_register` |
 //! | both halves of the driver take a turn at the same time | `parking`, `task` | `timer`: `turn_races_turn` |
 //! | a thread sets the alarm while the alarm goes off or is dropped | `parking`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the driver is dropped while another thread takes a turn | `shared`, `parking` | `timer`: `runtime_end_races_turn` |

@@ -21,7 +21,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use bounded_wheel::NEVER;
+use bounded_wheel::{NEVER, Tick};
 use tokio::runtime;
 
 use crate::{
@@ -111,6 +111,12 @@ impl Shared {
         if !is_set {
             self.notify.notify_one();
         }
+    }
+
+    /// Begins a rest of the watch, which sleeps until the tick that is returned: see [`blocks`](super::blocks).
+    pub(crate) fn begin_rest(&self) -> Tick {
+        self.blocks.begin_rest();
+        self.parking.arming.latest_tick()
     }
 
     /// Records that the driver was woken. `by` names the reason.

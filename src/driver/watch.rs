@@ -221,8 +221,7 @@ impl Watched {
             let part = if seen.may_block { SOON } else { 1 };
             Some(now + self.period / part)
         } else {
-            blocks.begin_rest();
-            let alarm = parking.clock.instant(parking.arming.latest_tick());
+            let alarm = parking.clock.instant(self.timer.begin_rest());
             alarm.map(|alarm| alarm.into_std().max(now) + self.period)
         };
         self.next

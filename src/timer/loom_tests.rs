@@ -292,6 +292,24 @@ fn register_races_arm() {
     });
 }
 
+/// A blocked worker makes no timer late: the watch begins to rest while a thread registers the earliest sleep. Either the watch
+/// sleeps until that deadline at most, or the thread unparks it.
+#[test]
+fn rest_races_register() {
+    model(|harness| {
+        let (unparks, unpark) = Wakes::new();
+        let shared = harness.timer.shared();
+        shared.blocks.set_watch(unpark);
+        let sleeper = harness.spawn_sleeper(0, 2);
+        let until = shared.begin_rest();
+        let _sleeper = sleeper.join().unwrap();
+        assert!(
+            until <= 2 || unparks.count() > 0,
+            "sleeps until tick {until}"
+        );
+    });
+}
+
 /// Never lost: a thread that is not a worker registers the earlier deadline while the driver arms
 /// itself.
 #[test]

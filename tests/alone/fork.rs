@@ -15,19 +15,20 @@ use nix::{
 use tokio::runtime::Builder;
 use tokio_wheel::{Instant, Timer, sleep};
 
-use crate::support::{current_thread, ms, secs};
+use crate::support::{current_thread, ms, multi_thread, secs};
 
 const CHILDREN: usize = 500;
 /// The number of children that live at the same time.
 const AT_ONCE: usize = 20;
 
-fn fork_a_sleeper() -> Pid {
+/// Forks a child that calls `live`, and ends.
+fn fork_to(live: fn()) -> Pid {
     // SAFETY: the child is a copy of this thread alone. It allocates, which the libraries of all systems allow after a
     // fork. It takes no lock of the test's other threads, and returns to none of their code.
     match unsafe { fork() }.unwrap() {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
-            current_thread().block_on(sleep(ms(1)));
+            live();
             // SAFETY: the function only ends the process. `std::process::exit` would run code that other threads of
             // the parent may have been running.
             unsafe { libc::_exit(0) }
@@ -78,10 +79,33 @@ fn a_child_sleeps_although_its_parent_starts_runtimes() {
         let mut hung = 0;
         let end = Instant::now() + secs(120);
         for _ in 0..CHILDREN / AT_ONCE {
-            let children: Vec<_> = (0..AT_ONCE).map(|_| fork_a_sleeper()).collect();
+            let children: Vec<_> = (0..AT_ONCE)
+                .map(|_| fork_to(|| current_thread().block_on(sleep(ms(1)))))
+                .collect();
             let has_hung = |child: &&Pid| !has_ended(**child, end);
             hung += children.iter().filter(has_hung).count();
         }
         assert_eq!(hung, 0, "of {CHILDREN} children");
     });
+}
+
+/// Returns when the watch has seen a task that blocks.
+fn be_watched() {
+    multi_thread(2).block_on(async {
+        while Timer::current().metrics().blocks() == 0 {
+            let blocking = tokio::spawn(async {
+                sleep(ms(1)).await;
+                thread::sleep(ms(50));
+            });
+            blocking.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_child_starts_a_watch_of_its_own() {
+    let _alone = super::alone();
+    be_watched();
+    let child = fork_to(be_watched);
+    assert!(has_ended(child, Instant::now() + secs(120)));
 }

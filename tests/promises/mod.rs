@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 1 | **Never early.** A sleep is not ready before its deadline | `p01_never_early::whatever_the_tick_and_the_deadline`, `p01_never_early::any_duration_saturates` |
 //! | 2 | **Never lost.** Every registered entry fires, unless it is deregistered or its timer shuts down | `p02_never_lost::every_sleep_fires_however_registration_and_driver_interleave`, `timer::loom_tests::register_races_arm` |
-//! | 3 | **Lateness.** A timer is late by at most one tick and one wake-up of the driver | `p03_lateness::the_default_tick_is_not_later_than_tokio`, `p03_lateness::a_worker_that_blocks_makes_no_other_timer_late` |
+//! | 3 | **Lateness.** A timer is late by at most one tick and one wake-up of the driver, and a worker that blocks stops nobody | `p03_lateness::the_default_tick_is_not_later_than_tokio`, `p03_lateness::a_worker_that_blocks_stops_neither_timers_nor_sockets` |
 //! | 4 | **O(1).** The cost of registering, deregistering and resetting does not depend on the number of entries, and the cost of a long gap only on the slots visited | `p04_cost_of_a_gap::ten_years_cost_slots_visited`, `wheel::a_long_gap_costs_slots_visited` |
 //! | 5 | **No tick without a reason.** The driver sleeps until the next expiration | `p05_no_tick_without_a_reason::pending_far_timers_cost_nothing_while_idle`, `timer::tests::canceled_timers_wake_the_driver_once` |
 //! | 6 | **Bounded work.** After a limited amount of work, the driver lets other tasks run | `p06_bounded_work::a_crowd_due_in_one_slot_leave_others_their_turns`, `p06_bounded_work::cascading_out_of_one_slot_leaves_others_their_turns` |
@@ -19,6 +19,7 @@
 //! | 13 | **Memory.** A pending sleep takes at most 80 bytes, including its future and its entry | `p13_memory::a_sleep_is_small`, `wheel::nodes::tests::a_waker_takes_40_bytes` |
 //! | 14 | **`reset` to a later deadline moves nothing.** It only stores the new deadline | `p14_reset_to_a_later_deadline_moves_nothing::the_entry_stays_in_its_old_slot_until_that_is_due`, `wheel::a_later_reset_stores_and_an_earlier_one_moves` |
 //! | 15 | **A dropped future is gone.** It wakes no task and counts as canceled. A worker keeps two entries at most | `p15_dropped::a_dropped_sleep_wakes_no_task_and_is_not_pending`, `driver::loom_tests::leaving_races_fire` |
+//! | 16 | **Counts are what happened.** `Metrics` counts each entry and each block once | `p16_counts::a_block_counts_once_and_is_no_longer_than_it_was`, `timer::tests::metrics_count_the_life_of_entries` |
 
 #![cfg(feature = "test-util")]
 
@@ -37,6 +38,7 @@ use std::{
 
 use proptest::prelude::*;
 use tokio::{
+    net::TcpListener,
     runtime::{Handle, Runtime},
     task::{JoinSet, coop, yield_now},
 };
@@ -68,3 +70,4 @@ mod p12_paused_clock;
 mod p13_memory;
 mod p14_reset_to_a_later_deadline_moves_nothing;
 mod p15_dropped;
+mod p16_counts;

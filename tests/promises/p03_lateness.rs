@@ -151,3 +151,42 @@ fn a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it() {
 fn a_task_that_blocks_on_a_sleep_is_woken_from_it() {
     does_not_hang(|| one_of_many_blocks(|_| block_on(sleep(ms(20)))));
 }
+
+/// A task blocks its worker until other tasks have used timers and a socket. Without a watch, the blocked worker is often the
+/// one that should wait for their events.
+fn beside_a_block(workers: usize) {
+    let runtime = multi_thread(workers);
+    runtime.block_on(async {
+        let (release, is_released) = mpsc::channel();
+        let is_blocked = Arc::new(AtomicBool::new(false));
+        let blocked = is_blocked.clone();
+        let blocking = tokio::spawn(async move {
+            sleep(ms(5)).await;
+            blocked.store(true, Ordering::Release);
+            is_released.recv().unwrap();
+        });
+        let others = tokio::spawn(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            while !is_blocked.load(Ordering::Acquire) {
+                tokio::time::sleep(ms(1)).await;
+            }
+            for _ in 0..3 {
+                tokio::join!(sleep(ms(1)), tokio::time::sleep(ms(1)));
+                let connected = thread::spawn(move || std::net::TcpStream::connect(address));
+                listener.accept().await.unwrap();
+                connected.join().unwrap().unwrap();
+            }
+            release.send(()).unwrap();
+        });
+        others.await.unwrap();
+        blocking.await.unwrap();
+    });
+}
+
+#[test]
+fn a_worker_that_blocks_stops_neither_timers_nor_sockets() {
+    for workers in [2, 4] {
+        does_not_hang(move || (0..20).for_each(|_| beside_a_block(workers)));
+    }
+}
