@@ -39,6 +39,7 @@
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | choose a timer's tick or shards | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
+//! | learn that a task blocks a worker | [`Metrics::blocks`], [`Metrics::longest_block`] | |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver, and warnings | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
@@ -80,6 +81,9 @@
 //!   wake-up of the driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one
 //!   millisecond. On a busy runtime, the alarm goes off when a worker next looks at its timers. Lateness then
 //!   depends on the number of entries that expire, and not on the number of [idle entries][scaling].
+//! * **A worker that blocks stops nobody,** as long as another worker of its runtime is free. A thread watches the workers, and
+//!   wakes one within about 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio runtime. See
+//!   [`Builder::watch`] and [`Metrics::blocks`].
 //! * **In order.** Entries of a thread fire in the order of their deadlines, unless the deadlines differ by less
 //!   than a millisecond or [coarse slots][scaling] cascade. Entries for one deadline usually fire in the order
 //!   in which they were registered. If the clock is paused, or was paused before, both orders are strict.
@@ -107,6 +111,7 @@
 //! | `TRACE` | `driver woke up` | The driver woke up. |
 //! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose entries fired. |
 //! | `DEBUG` | `timer shut down` | The timer shut down, and woke its pending tasks. |
+//! | `WARN` | `a task blocked a worker` | A block has ended for which the [watch](Builder::watch) woke another worker. |
 //! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
 //! | `WARN` | `a sleep, timeout or interval uses the timer of the worker's own runtime` and more | A worker has entered [another runtime](#which-timer-a-future-uses). Only debug builds check this, and each thread warns once. |
 //!
@@ -120,6 +125,7 @@
 //! | `batch` | `steps` | the number of entries and slots that the driver visited, at most 128 |
 //! | `batch` | `interrupted` | whether more work is left |
 //! | `timer shut down` | `pending` | the number of pending entries that the shutdown removed |
+//! | `a task blocked a worker` | `ms` | the length of the block in milliseconds, which may have been up to two periods longer |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
 //! [`Metrics::driver_wakeups`] lists the cases in which a thread notifies the driver.
