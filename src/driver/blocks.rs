@@ -13,35 +13,35 @@
 //! Every registration, reset and cancellation reads `rests` as well, because a task that uses the timer may block next. It
 //! writes only to unpark the watch, and may miss a watch that begins to rest at this moment.
 
-use std::{sync::OnceLock, task::Waker, time::Duration};
+use std::{sync::OnceLock, thread::Thread};
 
 use crate::ground::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// The blocks of a runtime's workers.
 pub(crate) struct Blocks {
-    rests: AtomicBool,
-    /// Unparks the watch. Not set for a timer without a watch.
-    watch: OnceLock<Waker>,
     /// The number of times that the watch has woken a worker.
-    count: AtomicU64,
+    pub(crate) count: AtomicU64,
     /// The length of the longest block, in nanoseconds.
-    longest: AtomicU64,
+    pub(crate) longest: AtomicU64,
+    /// The thread that watches the workers. Not set for a timer without a watch.
+    pub(crate) watch: OnceLock<Thread>,
+    rests: AtomicBool,
 }
 
 impl Blocks {
     pub(crate) fn new() -> Self {
         Self {
-            rests: AtomicBool::new(false),
-            watch: OnceLock::new(),
             count: AtomicU64::new(0),
             longest: AtomicU64::new(0),
+            watch: OnceLock::new(),
+            rests: AtomicBool::new(false),
         }
     }
 
     /// Tells the watch that a thread uses the timer.
     #[inline]
     pub(crate) fn timer_is_used(&self) {
-        if self.rests.load(Ordering::Relaxed) {
+        if self.is_resting() {
             self.end_rest();
         }
     }
@@ -49,7 +49,7 @@ impl Blocks {
     #[cold]
     pub(super) fn end_rest(&self) {
         if let (true, Some(watch)) = (self.rests.swap(false, Ordering::AcqRel), self.watch.get()) {
-            watch.wake_by_ref();
+            watch.unpark();
         }
     }
 
@@ -57,33 +57,7 @@ impl Blocks {
         self.rests.swap(true, Ordering::AcqRel);
     }
 
-    pub(super) fn is_resting(&self) -> bool {
+    pub(crate) fn is_resting(&self) -> bool {
         self.rests.load(Ordering::Relaxed)
-    }
-
-    /// Records who watches the workers.
-    pub(crate) fn set_watch(&self, watch: Waker) {
-        let _ = self.watch.set(watch);
-    }
-
-    pub(crate) fn is_watched(&self) -> bool {
-        self.watch.get().is_some()
-    }
-
-    pub(super) fn add(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn extend_longest(&self, length: Duration) {
-        let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-        self.longest.fetch_max(nanos, Ordering::Relaxed);
-    }
-
-    pub(crate) fn longest(&self) -> Duration {
-        Duration::from_nanos(self.longest.load(Ordering::Relaxed))
     }
 }

@@ -59,7 +59,8 @@
 //! | [`arming`] | the armed tick, and its race with registrations |
 //! | [`shard`] | a wheel behind a lock, and the tick that it publishes |
 //! | [`entries`] | the operations of a shard on its entries |
-//! | [`watch`], [`blocks`] | the thread that wakes a worker if another one blocks, and what it tells the timer |
+//! | [`watch`], [`workers`] | the thread that wakes a worker if another one blocks, and its rule |
+//! | [`blocks`] | what the watch and a timer tell each other |
 //! | [`lateness`] | the histogram of the lateness of entries |
 //! | [`ending`] | how a timer ends |
 
@@ -82,3 +83,4 @@ pub(crate) mod task;
 pub(crate) mod turn;
 pub(crate) mod visit;
 pub(crate) mod watch;
+pub(crate) mod workers;

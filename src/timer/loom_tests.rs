@@ -297,9 +297,7 @@ fn register_races_arm() {
 #[test]
 fn rest_races_register() {
     model(|harness| {
-        let (unparks, unpark) = Wakes::new();
         let shared = harness.timer.shared();
-        shared.blocks.set_watch(unpark);
         let sleeper = harness.spawn_sleeper(0, 2);
         let until = shared.begin_rest();
         let _sleeper = sleeper.join().unwrap();

@@ -75,9 +75,9 @@ impl Timer {
             pending,
             registered,
             driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
-            is_watched: shared.blocks.is_watched(),
-            blocks: shared.blocks.count(),
-            longest_block: shared.blocks.longest(),
+            is_watched: shared.blocks.watch.get().is_some(),
+            blocks: shared.blocks.count.load(Ordering::Relaxed),
+            longest_block: Duration::from_nanos(shared.blocks.longest.load(Ordering::Relaxed)),
             lateness: Histogram {
                 tick: shared.parking.clock.duration(1),
                 lateness,

@@ -1,0 +1,227 @@
+//! Whether the watch wakes a worker.
+//!
+//! tokio counts how often each worker has parked and unparked (an even number: the worker is active), and for how long
+//! it has been busy, which it updates whenever the worker polls the driver. The watch reads these counts again and again. It
+//! wakes a worker if
+//!
+//! 1. a worker is parked,
+//! 2. another one is active, has not moved since the last look, and has become active since the last wake-up, and
+//! 3. no worker has moved since the last look, because one that parks would go to wait in the driver; or the alarm is
+//!    late, because tokio's alternative timer keeps it in the blocked worker's own wheel.
+//!
+//! So the watch wakes once for each block. If all active workers were already active at the last wake-up, the last
+//! change since then was that some worker parked, and that worker waits in the driver.
+
+use std::time::{Duration, Instant};
+
+/// The workers of a runtime, as of the last look.
+pub(crate) struct Workers(Vec<Worker>);
+
+#[derive(Clone)]
+struct Worker {
+    /// How often the worker had parked and unparked, and for how long it had been busy.
+    counts: (u64, Duration),
+    /// The time of the first look that read these counts.
+    since: Instant,
+    /// The number of parks and unparks at the last wake-up, if the worker was active then.
+    woken_for: Option<u64>,
+    /// The length of the block for which the watch has woken another worker.
+    block: Option<Duration>,
+}
+
+impl Worker {
+    fn is_active(&self) -> bool {
+        self.counts.0 % 2 == 0
+    }
+}
+
+/// The result of a look.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) has_changed: bool,
+    /// Whether the watch wakes a worker.
+    pub(crate) wakes: bool,
+    /// Whether a worker may block that was not active at the last look.
+    pub(crate) may_block: bool,
+    /// The lengths of blocks that have ended.
+    pub(crate) ended: Vec<Duration>,
+}
+
+impl Workers {
+    pub(crate) fn new(number: usize, now: Instant) -> Self {
+        let worker = Worker {
+            counts: (0, Duration::ZERO),
+            since: now,
+            woken_for: None,
+            block: None,
+        };
+        Self(vec![worker; number])
+    }
+
+    /// Returns the length of the longest block that lasts.
+    pub(crate) fn longest_block(&self) -> Duration {
+        let blocks = self.0.iter().filter_map(|it| it.block);
+        blocks.max().unwrap_or_default()
+    }
+
+    /// Compares the counts of all workers with those of the last look.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        is_late: bool,
+        read: impl Fn(usize) -> (u64, Duration),
+    ) -> Seen {
+        let mut seen = Seen::default();
+        let (mut is_any_parked, mut is_any_still) = (false, false);
+        for (index, worker) in self.0.iter_mut().enumerate() {
+            let counts = read(index);
+            let has_changed = counts != worker.counts;
+            if has_changed {
+                (worker.counts, worker.since) = (counts, now);
+                seen.ended.extend(worker.block.take());
+            }
+            let is_new = worker.is_active() && worker.woken_for != Some(counts.0);
+            seen.has_changed |= has_changed;
+            seen.may_block |= is_new && has_changed;
+            is_any_still |= is_new && !has_changed;
+            is_any_parked |= !worker.is_active();
+        }
+        seen.may_block &= is_any_parked;
+        seen.wakes = is_any_parked && is_any_still && (is_late || !seen.has_changed);
+        for worker in self.0.iter_mut().filter(|it| it.is_active()) {
+            if seen.wakes {
+                worker.woken_for = Some(worker.counts.0);
+            }
+            // A worker that has changed at this look is not blocked.
+            if worker.since < now && (seen.wakes || worker.block.is_some()) {
+                worker.block = Some(now - worker.since);
+            }
+        }
+        seen
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(10);
+
+    /// Workers whose counts a test sets, and the time of the next look.
+    struct Hand {
+        workers: Workers,
+        counts: Vec<(u64, Duration)>,
+        now: Instant,
+    }
+
+    impl Hand {
+        /// Makes workers that are parked.
+        fn new(workers: usize) -> Self {
+            let mut hand = Self {
+                workers: Workers::new(workers, Instant::now()),
+                counts: vec![(1, Duration::ZERO); workers],
+                now: Instant::now(),
+            };
+            assert!(hand.look().has_changed);
+            assert_eq!(hand.look(), Seen::default(), "all are parked");
+            hand
+        }
+
+        fn look(&mut self) -> Seen {
+            self.look_if(false)
+        }
+
+        fn look_if(&mut self, is_late: bool) -> Seen {
+            self.now += PERIOD;
+            self.workers
+                .look(self.now, is_late, |worker| self.counts[worker])
+        }
+
+        /// Parks or unparks a worker.
+        fn turn(&mut self, worker: usize) {
+            self.counts[worker].0 += 1;
+        }
+
+        /// Returns how long the worker has blocked.
+        fn block(&self, worker: usize) -> Option<Duration> {
+            self.workers.0[worker].block
+        }
+
+        fn wakes(&mut self) -> bool {
+            self.look().wakes
+        }
+    }
+
+    #[test]
+    fn a_block_wakes_one_worker_once_and_is_measured() {
+        let mut hand = Hand::new(3);
+        hand.turn(0);
+        let seen = hand.look();
+        assert!(seen.may_block && !seen.wakes, "it has just become active");
+        assert!(hand.wakes());
+        assert_eq!(hand.block(0), Some(PERIOD));
+        // The worker that was woken parks, and handles events from now on.
+        for periods in 2..20 {
+            hand.counts[1].0 += 2;
+            assert!(!hand.wakes());
+            assert_eq!(hand.block(0), Some(periods * PERIOD));
+        }
+        assert!(!hand.wakes(), "another worker waits in the driver");
+        hand.turn(0);
+        let seen = hand.look();
+        assert_eq!((seen.ended, seen.wakes), (vec![20 * PERIOD], false));
+        assert_eq!(hand.look(), Seen::default());
+    }
+
+    #[test]
+    fn a_worker_that_blocks_after_it_was_woken_is_a_block_of_its_own() {
+        let mut hand = Hand::new(3);
+        hand.turn(0);
+        assert!(!hand.wakes() && hand.wakes());
+        hand.turn(1);
+        assert!(!hand.wakes() && hand.wakes());
+        hand.turn(2);
+        assert!(!hand.wakes() && !hand.wakes(), "no worker is free");
+        hand.turn(0);
+        assert!(
+            !hand.wakes() && hand.wakes(),
+            "it parks, and worker 2 has blocked since"
+        );
+        assert!(!hand.wakes());
+    }
+
+    #[test]
+    fn busy_workers_are_left_alone() {
+        let mut hand = Hand::new(2);
+        hand.turn(0);
+        for _ in 0..20 {
+            // The worker looks for events now and then.
+            hand.counts[0].1 += PERIOD;
+            assert!(!hand.wakes());
+        }
+        hand.turn(1);
+        assert!(!hand.wakes() && !hand.wakes(), "no worker is free");
+    }
+
+    #[test]
+    fn a_late_alarm_wakes_a_worker_although_others_move() {
+        let mut hand = Hand::new(3);
+        hand.turn(0);
+        assert!(
+            !hand.look_if(true).wakes,
+            "the worker has just become active"
+        );
+        hand.counts[1].0 += 2;
+        assert!(!hand.wakes(), "the other worker handles events");
+        hand.counts[1].0 += 2;
+        assert!(hand.look_if(true).wakes);
+        assert_eq!((hand.block(0), hand.block(1)), (Some(2 * PERIOD), None));
+        hand.counts[1].0 += 2;
+        assert!(!hand.look_if(true).wakes);
+        // Only the worker that has not moved is blocked.
+        hand.turn(0);
+        hand.turn(1);
+        let ended = hand.look().ended;
+        assert_eq!(ended, [3 * PERIOD]);
+    }
+}
