@@ -302,8 +302,8 @@ fn rest_races_register() {
         let until = shared.begin_rest();
         let _sleeper = sleeper.join().unwrap();
         assert!(
-            until <= 2 || unparks.count() > 0,
-            "sleeps until tick {until}"
+            until <= 2 || !shared.blocks.is_resting(),
+            "rests until tick {until}"
         );
     });
 }
