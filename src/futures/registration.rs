@@ -28,12 +28,12 @@
 //!
 //! | state    | `key`                                                  |
 //! |----------|--------------------------------------------------------|
-//! | idle     | `None`                                                 |
+//! | idle     | `None`, or [`Key::VACANT`] after a reset               |
 //! | pending  | `Some`: the key of an entry in the shard               |
 //! | fired    | `Some`: the key of an entry that the shard has removed |
 //! | finished | `Some`: [`Key::ABSENT`]                                |
 //!
-//! The next poll of a fired sleep returns ready. Every poll of a finished sleep returns ready.
+//! `Sleep::is_elapsed` needs to know whether an idle sleep was reset. The next poll of a fired sleep returns ready. Every poll of a finished sleep returns ready.
 //!
 //! The caller completes transitions 3 and 4 with [`finish`](Sleep::finish). A caller that has no
 //! budget left does not call `finish`. The sleep then stays idle or fired, and its next poll returns
@@ -75,11 +75,11 @@ impl Sleep {
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
         let keeps_key = match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) if key != Key::ABSENT => registrar.reset(key, deadline),
+            (Some(key), Some(registrar)) if is_entry(key) => registrar.reset(key, deadline),
             _ => false,
         };
         if !keeps_key {
-            self.key = None;
+            self.key = Some(Key::VACANT);
         }
     }
 
@@ -91,7 +91,7 @@ impl Sleep {
     pub(super) fn poll_reached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.key, &self.registrar) {
             (Some(Key::ABSENT), _) => Poll::Ready(()),
-            (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
+            (Some(key), Some(registrar)) if key != Key::VACANT => match registrar.shard.poll(key, cx.waker()) {
                 EntryState::Pending => Poll::Pending,
                 EntryState::Fired => Poll::Ready(()),
                 EntryState::Closed => self.poll_ended(cx),
@@ -141,7 +141,7 @@ impl Sleep {
     #[track_caller]
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_due = |sleep: &Self| Instant::now() >= sleep.deadline;
-        if self.key.is_some() && is_due(self) {
+        if self.key.is_some_and(is_entry) && is_due(self) {
             return Poll::Ready(());
         }
         let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
@@ -195,11 +195,17 @@ impl Drop for Sleep {
     }
 }
 
+/// Returns whether a key names an entry, which may have left the shard.
+#[inline]
+fn is_entry(key: Key) -> bool {
+    key != Key::ABSENT && key != Key::VACANT
+}
+
 /// Leaves or deregisters the entry of a dropped sleep, and releases its registrar.
 // This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
-    let key = key.filter(|key| *key != Key::ABSENT);
+    let key = key.filter(|key| is_entry(*key));
     if registrar.is_default {
         default::leave(registrar, key);
     } else if let Some(key) = key {

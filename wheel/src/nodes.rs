@@ -626,6 +626,6 @@ mod tests {
     fn the_absent_key_is_absent() {
         let mut nodes = Nodes::new();
         fill(&mut nodes, 100);
-        assert!(nodes.find(Key::ABSENT).is_none());
+        assert!(nodes.find(Key::ABSENT).is_none() && nodes.find(Key::VACANT).is_none());
     }
 }
