@@ -91,11 +91,13 @@ impl Sleep {
     pub(super) fn poll_reached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.key, &self.registrar) {
             (Some(Key::ABSENT), _) => Poll::Ready(()),
-            (Some(key), Some(registrar)) if key != Key::VACANT => match registrar.shard.poll(key, cx.waker()) {
-                EntryState::Pending => Poll::Pending,
-                EntryState::Fired => Poll::Ready(()),
-                EntryState::Closed => self.poll_ended(cx),
-            },
+            (Some(key), Some(registrar)) if key != Key::VACANT => {
+                match registrar.shard.poll(key, cx.waker()) {
+                    EntryState::Pending => Poll::Pending,
+                    EntryState::Fired => Poll::Ready(()),
+                    EntryState::Closed => self.poll_ended(cx),
+                }
+            }
             _ => self.register(cx),
         }
     }

@@ -614,8 +614,9 @@ mod tests {
         let mut nodes = Nodes::new();
         let keys = fill(&mut nodes, CHUNK as u32 * 100);
         // Every other chunk keeps an entry.
-        let (kept, removed): (Vec<Key>, Vec<Key>) =
-            keys.into_iter().partition(|key| key.index() as usize % (2 * CHUNK) == 1);
+        let (kept, removed): (Vec<Key>, Vec<Key>) = keys
+            .into_iter()
+            .partition(|key| key.index() as usize % (2 * CHUNK) == 1);
         for key in removed {
             nodes.remove(key.index());
             nodes.assert_invariants();
