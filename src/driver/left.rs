@@ -38,17 +38,18 @@ pub(crate) struct Left {
     /// The words of the keys. A free place is 0.
     // The accesses may be relaxed: each reader that knows of a drop reads what the drop has written.
     places: [AtomicU64; PLACES],
-    /// The place to which the worker has last added a key. The key of the other place is older.
-    newest: AtomicUsize,
+    /// The place whose key is older, if both have one.
+    older: AtomicUsize,
 }
 
 impl Left {
     /// Returns the keys, the oldest first. Some of the entries may have left the wheel.
     #[inline]
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
-        let newest = self.newest.load(Ordering::Relaxed);
-        let places = [1 - newest, newest].map(|number| self.places[number].load(Ordering::Relaxed));
-        places.into_iter().filter_map(Key::from_word)
+        let older = self.older.load(Ordering::Relaxed) % PLACES;
+        let places = [&self.places[older], &self.places[1 - older]];
+        let words = places.map(|place| place.load(Ordering::Relaxed));
+        words.into_iter().filter_map(Key::from_word)
     }
 
     /// Adds a key, if there is room. Only the worker calls this function.
@@ -58,7 +59,7 @@ impl Left {
         let free = (0..PLACES).find(is_free);
         if let Some(number) = free {
             self.places[number].store(key.word(), Ordering::Relaxed);
-            self.newest.store(number, Ordering::Relaxed);
+            self.older.store(1 - number, Ordering::Relaxed);
         }
         free.is_some()
     }

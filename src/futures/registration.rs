@@ -75,7 +75,7 @@ impl Sleep {
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
         let keeps_key = match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) if is_entry(key) => registrar.reset(key, deadline),
+            (Some(key), Some(registrar)) if !key.is_absent() => registrar.reset(key, deadline),
             _ => false,
         };
         if !keeps_key {
@@ -90,14 +90,14 @@ impl Sleep {
     #[track_caller]
     pub(super) fn poll_reached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.key, &self.registrar) {
-            (Some(Key::ABSENT), _) => Poll::Ready(()),
-            (Some(key), Some(registrar)) if key != Key::VACANT => {
+            (Some(key), Some(registrar)) if !key.is_absent() => {
                 match registrar.shard.poll(key, cx.waker()) {
                     EntryState::Pending => Poll::Pending,
                     EntryState::Fired => Poll::Ready(()),
                     EntryState::Closed => self.poll_ended(cx),
                 }
             }
+            (Some(Key::ABSENT), _) => Poll::Ready(()),
             _ => self.register(cx),
         }
     }
@@ -143,7 +143,7 @@ impl Sleep {
     #[track_caller]
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_due = |sleep: &Self| Instant::now() >= sleep.deadline;
-        if self.key.is_some_and(is_entry) && is_due(self) {
+        if self.key.is_some_and(|key| !key.is_absent()) && is_due(self) {
             return Poll::Ready(());
         }
         let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
@@ -197,17 +197,11 @@ impl Drop for Sleep {
     }
 }
 
-/// Returns whether a key names an entry, which may have left the shard.
-#[inline]
-fn is_entry(key: Key) -> bool {
-    key != Key::ABSENT && key != Key::VACANT
-}
-
 /// Leaves or deregisters the entry of a dropped sleep, and releases its registrar.
 // This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
-    let key = key.filter(|key| is_entry(*key));
+    let key = key.filter(|key| !key.is_absent());
     if registrar.is_default {
         default::leave(registrar, key);
     } else if let Some(key) = key {
