@@ -22,8 +22,8 @@ use crate::{
 
 /// The time that a sleep waits if its duration ends after the latest [`Instant`].
 ///
-/// The clock of a timer reaches 292 years. So a paused clock can move to the end of such a sleep, as it does
-/// for `tokio::time::sleep(Duration::MAX)`, which ends after 30 years.
+/// A paused clock can move to the end of such a sleep, as it does for `tokio::time::sleep(Duration::MAX)`, which ends
+/// after 30 years. With each tick, a timer counts more years.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Waits until `duration` has elapsed.
