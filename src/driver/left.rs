@@ -18,18 +18,18 @@
 //!   worker that no longer uses the shard, drop them too.
 //! * A worker keeps at most [`PLACES`] entries. If there are more, it deregisters the oldest.
 //!
-//! Models: `loom_tests::leaving_races_fire`, `taking_over_races_fire` and `leaving_races_close`.
+//! Models: `loom_tests::leaving_races_fire`, `leaving_keeps_the_order`, `taking_over_races_fire` and `leaving_races_close`.
 
 use std::{sync::Arc, task::Waker};
 
 use bounded_wheel::{Key, Tick};
 
-use crate::ground::sync::{AtomicU64, Ordering, Wheel};
+use crate::ground::sync::{AtomicU64, AtomicUsize, Ordering, Wheel};
 
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;
 
-/// The keys of the entries that futures have left with one worker, the oldest first.
+/// The keys of the entries that futures have left with one worker.
 ///
 /// Only this worker writes to the cache lines, except when the driver drops an entry.
 #[repr(align(128))]
@@ -38,42 +38,39 @@ pub(crate) struct Left {
     /// The words of the keys. A free place is 0.
     // The accesses may be relaxed: each reader that knows of a drop reads what the drop has written.
     places: [AtomicU64; PLACES],
+    /// The place whose key is older, if both have one.
+    older: AtomicUsize,
 }
 
 impl Left {
-    /// Returns the keys. Some of the entries may have left the wheel.
+    /// Returns the keys, the oldest first. Some of the entries may have left the wheel.
     #[inline]
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
-        // The caller may remove a key, which moves the next key to another place.
-        let words = self
-            .places
-            .each_ref()
-            .map(|place| place.load(Ordering::Relaxed));
+        let older = self.older.load(Ordering::Relaxed) % PLACES;
+        let places = [&self.places[older], &self.places[1 - older]];
+        let words = places.map(|place| place.load(Ordering::Relaxed));
         words.into_iter().filter_map(Key::from_word)
     }
 
     /// Adds a key, if there is room. Only the worker calls this function.
     #[inline]
     pub(crate) fn add(&self, key: Key) -> bool {
-        let mut places = self.places.iter();
-        let free = places.find(|place| place.load(Ordering::Relaxed) == 0);
-        free.inspect(|place| place.store(key.word(), Ordering::Relaxed))
-            .is_some()
+        let is_free = |number: &usize| self.places[*number].load(Ordering::Relaxed) == 0;
+        let free = (0..PLACES).find(is_free);
+        if let Some(number) = free {
+            self.places[number].store(key.word(), Ordering::Relaxed);
+            self.older.store(1 - number, Ordering::Relaxed);
+        }
+        free.is_some()
     }
 
     /// Removes a key, if it is there. The caller holds the lock of the shard.
     #[inline]
     pub(crate) fn remove(&self, key: Key) {
-        let [older, newer] = &self.places;
-        let last = newer.load(Ordering::Relaxed);
-        if older.load(Ordering::Relaxed) == key.word() {
-            older.store(last, Ordering::Relaxed);
-        } else if last != key.word() {
-            return;
-        }
-        // If this place is free, the worker may add a key at this moment.
-        if last != 0 {
-            newer.store(0, Ordering::Relaxed);
+        // The worker may add a key to a free place at this moment, so a key stays in its place.
+        let is_there = |place: &&AtomicU64| place.load(Ordering::Relaxed) == key.word();
+        if let Some(place) = self.places.iter().find(is_there) {
+            place.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -16,7 +16,7 @@
 //! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `close_races_register` |
-//! | a worker leaves an entry, or takes one over, while the entry fires or the shard closes | `left`, `shard` | `leaving_races_fire`, `taking_over_races_fire`, `leaving_races_close` |
+//! | a worker leaves an entry, or takes one over, while the entry fires or the shard closes | `left`, `shard` | `leaving_races_fire`, `leaving_keeps_the_order`, `taking_over_races_fire`, `leaving_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | the watch begins to rest while an entry registers | `blocks`, `shared` | `timer`: `rest_races_register` |
@@ -96,10 +96,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
         late_until: 0,
         order: Order::DueFirst,
     };
-    let mut wakers = Wakers {
-        expired: Vec::new(),
-        unused: Vec::new(),
-    };
+    let mut wakers = Wakers::new(1);
     let mut has_work = true;
     while has_work {
         let mut budget = Budget {
@@ -233,6 +230,12 @@ fn leaving_races_fire() {
     });
 }
 
+/// Drops the left entries of a shard that have expired, as a visit that fires an entry does.
+fn drop_expired(shard: &Shard, now: Tick) {
+    let mut unused = Wakers::new(1).unused;
+    shard.lock().drop_left(now, &mut unused);
+}
+
 /// Checks "never lost" and "never early": an entry that a future takes over while the driver fires the left entry
 /// fires at its own deadline, and once.
 #[test]
@@ -267,6 +270,29 @@ fn taking_over_races_fire() {
             );
         });
     }
+}
+
+/// Checks "a dropped future is gone": a worker gives up its oldest entry first, also if the driver drops another one while
+/// the worker leaves entries. Otherwise the entry of a task that has ended could stay until its deadline.
+#[test]
+fn leaving_keeps_the_order() {
+    loom::model(|| {
+        let shard = Shard::new();
+        let left = shard.admit().unwrap();
+        let [first, second, third] =
+            [2, 9, 9].map(|deadline| register(&shard, deadline, Waker::noop().clone()).unwrap());
+        drop(shard.leave(&left, first));
+        let driver = {
+            let shard = shard.clone();
+            thread::spawn(move || drop_expired(&shard, 2))
+        };
+        drop(shard.leave(&left, second));
+        drop(shard.leave(&left, third));
+        driver.join().unwrap();
+        let keys: Vec<_> = left.keys().collect();
+        // A worker that finds no free place, when the driver has just made one, gives up an entry all the same.
+        assert!(keys == [second, third] || keys == [third], "{keys:?}");
+    });
 }
 
 /// Checks "a dropped future is gone" at a runtime's end: a shard that closes wakes no left entry, and keeps none.

@@ -23,7 +23,6 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         clock::Clock,
-        left::Leavers,
         room::{LATE, Room},
         shard::Shard,
         visit::{Budget, Time, Wakers},
@@ -49,7 +48,6 @@ pub(crate) const STEPS: usize = if cfg!(test) { 4_096 } else { 16_384 };
 pub(crate) struct Turn {
     /// The index of the shard at which the search for the next shard begins.
     next_shard: usize,
-    /// A visit fills these buffers under the lock of a shard, and empties them after it has released the lock.
     wakers: Wakers,
     room: Room,
 }
@@ -67,10 +65,7 @@ impl Turn {
     pub(crate) fn new(room: Room) -> Self {
         Self {
             next_shard: 0,
-            wakers: Wakers {
-                expired: Vec::with_capacity(HOLD),
-                unused: Vec::with_capacity(Leavers::MAX_LEFT),
-            },
+            wakers: Wakers::new(HOLD),
             room,
         }
     }

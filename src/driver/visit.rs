@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, task::Waker};
 use bounded_wheel::{NEVER, Order, Removed, Tick};
 
 use crate::driver::{
+    left::Leavers,
     room::Allowance,
     shard::{Shard, State},
 };
@@ -25,12 +26,24 @@ pub(crate) struct Budget {
     pub(crate) wakes: Allowance,
 }
 
-/// The wakers that a visit takes out of the wheel. The driver empties both buffers after each visit.
+/// The wakers that a visit takes out of the wheel under the lock of a shard, where the buffers must not grow. The driver
+/// empties them after each visit.
 pub(crate) struct Wakers {
     /// The wakers of entries that have fired.
     pub(crate) expired: Vec<Waker>,
     /// The wakers of entries that dropped futures have [left](super::left).
     pub(crate) unused: Vec<Waker>,
+}
+
+impl Wakers {
+    /// Creates buffers for a visit of at most `steps` steps.
+    pub(crate) fn new(steps: usize) -> Self {
+        Self {
+            expired: Vec::with_capacity(steps),
+            // A visit drops left entries twice. In between, the workers may leave others.
+            unused: Vec::with_capacity(2 * Leavers::MAX_LEFT),
+        }
+    }
 }
 
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
@@ -116,5 +129,40 @@ impl State {
         };
         // The next visit does what is left.
         let _ = self.wheel.advance(time.now, time.order, steps, fire);
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::iter;
+
+    use bounded_wheel::Key;
+
+    use super::*;
+
+    /// A worker needs no lock to leave an entry. So it may leave entries while the driver drops others.
+    #[test]
+    fn entries_that_are_left_during_a_visit_allocate_no_memory_under_the_lock() {
+        let shard = Shard::new();
+        let workers: Vec<_> = iter::from_fn(|| shard.admit()).collect();
+        let leave_all = |keys: &[Key]| {
+            let mut keys = keys.iter();
+            for left in &workers {
+                while left.keys().count() < Leavers::MAX_LEFT / workers.len() {
+                    left.add(*keys.next().unwrap());
+                }
+            }
+        };
+        let register = |_| shard.register(None, 5, Waker::noop().clone()).unwrap().0;
+        let keys: Vec<_> = (0..2 * Leavers::MAX_LEFT).map(register).collect();
+        let (first, second) = keys.split_at(Leavers::MAX_LEFT);
+        let mut unused = Wakers::new(1).unused;
+        let capacity = unused.capacity();
+        leave_all(first);
+        let mut held = shard.lock();
+        held.drop_left(5, &mut unused);
+        leave_all(second);
+        held.drop_left(NEVER, &mut unused);
+        assert_eq!((unused.len(), unused.capacity()), (keys.len(), capacity));
     }
 }

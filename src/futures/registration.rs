@@ -28,12 +28,12 @@
 //!
 //! | state    | `key`                                                  |
 //! |----------|--------------------------------------------------------|
-//! | idle     | `None`                                                 |
+//! | idle     | `None`, or [`Key::VACANT`] after a reset               |
 //! | pending  | `Some`: the key of an entry in the shard               |
 //! | fired    | `Some`: the key of an entry that the shard has removed |
 //! | finished | `Some`: [`Key::ABSENT`]                                |
 //!
-//! The next poll of a fired sleep returns ready. Every poll of a finished sleep returns ready.
+//! `Sleep::is_elapsed` needs to know whether an idle sleep was reset. The next poll of a fired sleep returns ready. Every poll of a finished sleep returns ready.
 //!
 //! The caller completes transitions 3 and 4 with [`finish`](Sleep::finish). A caller that has no
 //! budget left does not call `finish`. The sleep then stays idle or fired, and its next poll returns
@@ -75,11 +75,11 @@ impl Sleep {
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
         let keeps_key = match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) if key != Key::ABSENT => registrar.reset(key, deadline),
+            (Some(key), Some(registrar)) if !key.is_absent() => registrar.reset(key, deadline),
             _ => false,
         };
         if !keeps_key {
-            self.key = None;
+            self.key = Some(Key::VACANT);
         }
     }
 
@@ -90,12 +90,14 @@ impl Sleep {
     #[track_caller]
     pub(super) fn poll_reached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.key, &self.registrar) {
+            (Some(key), Some(registrar)) if !key.is_absent() => {
+                match registrar.shard.poll(key, cx.waker()) {
+                    EntryState::Pending => Poll::Pending,
+                    EntryState::Fired => Poll::Ready(()),
+                    EntryState::Closed => self.poll_ended(cx),
+                }
+            }
             (Some(Key::ABSENT), _) => Poll::Ready(()),
-            (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
-                EntryState::Pending => Poll::Pending,
-                EntryState::Fired => Poll::Ready(()),
-                EntryState::Closed => self.poll_ended(cx),
-            },
             _ => self.register(cx),
         }
     }
@@ -141,7 +143,7 @@ impl Sleep {
     #[track_caller]
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_due = |sleep: &Self| Instant::now() >= sleep.deadline;
-        if self.key.is_some() && is_due(self) {
+        if self.key.is_some_and(|key| !key.is_absent()) && is_due(self) {
             return Poll::Ready(());
         }
         let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
@@ -200,7 +202,7 @@ impl Drop for Sleep {
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     registrar.shared.blocks.timer_is_used();
-    let key = key.filter(|key| *key != Key::ABSENT);
+    let key = key.filter(|key| !key.is_absent());
     if registrar.is_default {
         default::leave(registrar, key);
     } else if let Some(key) = key {

@@ -22,8 +22,8 @@ use crate::{
 
 /// The time that a sleep waits if its duration ends after the latest [`Instant`].
 ///
-/// The clock of a timer reaches 292 years. So a paused clock can move to the end of such a sleep, as it does
-/// for `tokio::time::sleep(Duration::MAX)`, which ends after 30 years.
+/// A paused clock can move to the end of such a sleep, as it does for `tokio::time::sleep(Duration::MAX)`, which ends
+/// after 30 years. With each tick, a timer counts more years.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Waits until `duration` has elapsed.
@@ -176,19 +176,18 @@ impl Sleep {
         self.deadline
     }
 
-    /// Returns whether the future has fired. If so, the next poll is ready.
+    /// Returns whether the future has elapsed.
     ///
-    /// This method returns `true` after one of these events:
+    /// This method returns `true` after one of these events, and the next poll is then ready:
     ///
     /// * A poll has returned ready.
     /// * The timer has fired a pending future.
     /// * A [reset](Self::reset) has fired a pending future, because the new deadline had passed.
     ///
-    /// This method returns `false` before the first poll, even if the deadline has passed. After a reset of a
-    /// future that was not pending, this method returns `false` until the next poll. After such a reset,
-    /// tokio's method returns `true` as soon as the deadline has passed.
+    /// Before the first poll or reset, this method returns `false`, even if the deadline has passed. After a reset of a
+    /// future that was not pending, and before the next poll, this method returns whether the deadline has passed.
     ///
-    /// The timer may fire the future slightly after the deadline. To check whether the deadline has passed,
+    /// The timer may fire a pending future slightly after the deadline. To check whether the deadline has passed,
     /// compare [`deadline`](Self::deadline) with [`Instant::now`].
     ///
     /// # Examples
@@ -208,6 +207,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match (self.key, &self.registrar) {
             (None, _) => false,
+            (Some(Key::VACANT), _) => Instant::now() >= self.deadline,
             (Some(Key::ABSENT), _) | (_, None) => true,
             (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
                 EntryState::Pending => false,
@@ -219,8 +219,12 @@ impl Sleep {
 
     /// Sets a new deadline.
     ///
-    /// A pending future wakes its task at the new deadline. A future that has returned ready waits again. A
-    /// reset to a later deadline is cheap, because it only stores the deadline.
+    /// A pending future wakes its task at the new deadline. A reset to a later deadline is cheap, because it only
+    /// stores the deadline.
+    ///
+    /// **Poll a future again after the reset if it has returned ready or was never polled**: it is not registered, so
+    /// until then it wakes no task. A poll function that gets ready, resets the future and returns pending must poll it
+    /// once more before it returns. tokio's `reset` registers the future again, for the task that polled it last.
     ///
     /// If the future is pending and the new deadline has passed, this call fires the future. The call wakes
     /// the task, and the next poll is ready.

@@ -96,7 +96,8 @@ impl Builder {
     /// Sets the tick. The timer rounds deadlines up to a multiple of the tick.
     ///
     /// A tick is between 1 ns and 1 h. The default is 1/64 ms. With a longer tick, more entries fire
-    /// together, and each entry fires up to one tick later.
+    /// together, and each entry fires up to one tick later. A timer counts 2^64 ticks: 584 years if a tick is 1 ns. On a
+    /// paused clock that passes them, new sleeps of this timer panic, and pending ones stay pending.
     ///
     /// # Examples
     ///

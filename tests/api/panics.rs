@@ -44,6 +44,23 @@ fn a_panic_has_the_callers_frame() {
     assert_panics(|| tokio_wheel::pause(), &["time is already frozen"]);
 }
 
+/// With the shortest tick, a clock has the fewest years.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_beyond_the_clock_panics_if_the_clock_is_there_too() {
+    const YEAR: Duration = secs(365 * 86_400);
+    let timer = Timer::builder().tick(Duration::from_nanos(1));
+    let timer = timer.build().unwrap();
+    let mut far = pending_sleep(timer.sleep(600 * YEAR));
+    let mut near = pending_sleep(timer.sleep(580 * YEAR));
+    tokio_wheel::advance(581 * YEAR).await;
+    assert!(poll(&mut near, Waker::noop()).is_ready());
+    timer.sleep(ms(1)).await;
+    tokio_wheel::advance(10 * YEAR).await;
+    assert!(poll(&mut far, Waker::noop()).is_pending());
+    let Panicked { message, .. } = panic_of(|| first_poll(timer.sleep(ms(1))));
+    assert!(message.contains("584 years"), "{message}");
+}
+
 fn first_poll(mut future: impl Future + Unpin) {
     assert!(poll(&mut future, Waker::noop()).is_pending());
 }

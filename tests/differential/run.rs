@@ -55,8 +55,6 @@ struct Task {
 /// A sleep in its place.
 struct Kept {
     sleep: Pin<Box<time::Sleep>>,
-    /// Whether the sleep was polled since it was made or reset. Only then, `is_elapsed` is defined.
-    polled: bool,
     /// Whether the sleep was ready. It may not be polled again until it is reset.
     ready: bool,
 }
@@ -196,7 +194,6 @@ impl Task {
     fn put(&mut self, place: Place, sleep: time::Sleep) {
         self.sleeps[place] = Some(Kept {
             sleep: Box::pin(sleep),
-            polled: false,
             ready: false,
         });
     }
@@ -214,7 +211,6 @@ impl Task {
         let at = self.at(at);
         let kept = self.sleeps[place].as_mut()?;
         kept.sleep.as_mut().reset(at);
-        kept.polled = false;
         kept.ready = false;
         let deadline = kept.sleep.deadline();
         if at <= Instant::now() {
@@ -242,7 +238,6 @@ impl Task {
             std::mem::swap(&mut first, &mut second);
         }
         let (first, second) = (first.as_mut()?, second.as_mut()?);
-        first.polled = true;
         let won = select! {
             biased;
             () = &mut first.sleep => {
@@ -250,7 +245,6 @@ impl Task {
                 one
             }
             () = &mut second.sleep => {
-                second.polled = true;
                 second.ready = true;
                 other
             }
@@ -310,17 +304,14 @@ impl Kept {
         self.sleep.deadline() > start + Duration::from_secs(20 * 365 * 86_400)
     }
 
-    /// Polls once, and returns the part of the result that is defined.
     async fn poll(&mut self) -> String {
-        let elapsed = self.polled.then(|| self.sleep.is_elapsed());
+        let elapsed = self.sleep.is_elapsed();
         let ready = poll_fn(|cx| Poll::Ready(self.sleep.as_mut().poll(cx).is_ready())).await;
-        self.polled = true;
         self.ready = ready;
-        format!("{elapsed:?} {ready} {}", self.sleep.is_elapsed())
+        format!("{elapsed} {ready} {}", self.sleep.is_elapsed())
     }
 
     async fn wait(&mut self) -> String {
-        self.polled = true;
         self.sleep.as_mut().await;
         self.ready = true;
         format!("{}", self.sleep.is_elapsed())

@@ -51,6 +51,31 @@ async fn a_leap_fires_in_order() {
     assert!(order.take().into_iter().eq(0..2_000));
 }
 
+/// Centuries and millennia, as on tokio.
+#[test]
+fn a_paused_clock_may_go_far() {
+    const YEAR: Duration = secs(365 * 86_400);
+    does_not_hang(|| {
+        paused().block_on(async {
+            let start = Instant::now();
+            for _ in 0..20 {
+                sleep(Duration::MAX).await;
+            }
+            let mut sleeps = 20;
+            for years in [293, 100_000] {
+                advance(years * YEAR).await;
+                sleep(ms(1)).await;
+                let soon = sleep(ms(5));
+                sleep(years * YEAR).await;
+                soon.await;
+                sleeps += 2 * years;
+                let years = start.elapsed().as_secs() / YEAR.as_secs();
+                assert!(years >= sleeps as u64, "{years}");
+            }
+        });
+    });
+}
+
 #[test]
 fn pause_and_resume_reach_the_wheel() {
     does_not_hang(|| {

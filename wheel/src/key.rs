@@ -20,6 +20,15 @@ impl Key {
     /// A key that names no entry of any wheel.
     pub const ABSENT: Self = Self::new(u32::MAX, NonZeroU32::MIN);
 
+    /// Another key that names no entry of any wheel, for an owner that stores two such states.
+    pub const VACANT: Self = Self::new(u32::MAX, NonZeroU32::MAX);
+
+    /// Returns whether this key is [`ABSENT`](Self::ABSENT) or [`VACANT`](Self::VACANT).
+    #[inline]
+    pub fn is_absent(self) -> bool {
+        self.index() == u32::MAX
+    }
+
     #[inline]
     pub(super) const fn new(index: u32, stamp: NonZeroU32) -> Self {
         let word = (stamp.get() as u64) << 32 | index as u64;

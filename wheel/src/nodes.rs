@@ -60,6 +60,9 @@ const FIRST_CHUNKS: usize = 2;
 /// The value of `Nodes::open` when no chunk is open.
 const NONE: usize = usize::MAX;
 
+/// The value of `Chunk::place` when the chunk is not listed.
+const UNLISTED: u32 = u32::MAX;
+
 /// An entry with its links.
 pub(super) struct Node<T> {
     /// The value, which is `None` only in a [blank](Self::BLANK) node.
@@ -102,8 +105,8 @@ struct Chunk<T> {
     nodes: Memory<T>,
     /// The stamp of the next node, or `None` when the stamps are used up.
     stamp: Option<NonZeroU32>,
-    /// Whether `Lists::with_room` contains this chunk.
-    listed: bool,
+    /// The position of this chunk in `Lists::with_room`, or [`UNLISTED`].
+    place: u32,
 }
 
 impl<T> Chunk<T> {
@@ -111,7 +114,7 @@ impl<T> Chunk<T> {
         Self {
             nodes: Slab::new(),
             stamp: Some(NonZeroU32::MIN),
-            listed: false,
+            place: UNLISTED,
         }
     }
 
@@ -144,8 +147,7 @@ struct Lists<T> {
     chunks: Vec<Chunk<T>>,
     /// Memory that no chunk uses.
     unused: Vec<Memory<T>>,
-    /// All chunks that have memory and room, except the open chunk. The list may also contain
-    /// chunks that were freed or filled after they were listed.
+    /// The chunks that have memory and room, except the open chunk, in no particular order.
     with_room: Vec<usize>,
     /// The chunks that have no memory and still have stamps.
     freed: Vec<usize>,
@@ -288,7 +290,8 @@ impl<T> Nodes<T> {
         self.len -= 1;
         if number != self.open {
             let is_empty = chunk.nodes.is_empty();
-            if was_full && chunk.has_room() && !mem::replace(&mut chunk.listed, true) {
+            if was_full && chunk.has_room() {
+                chunk.place = self.lists.with_room.len() as u32;
                 self.lists.with_room.push(number);
             }
             if is_empty {
@@ -352,13 +355,10 @@ impl<T> Nodes<T> {
             with_room,
             freed,
         } = &mut self.lists;
-        while let Some(number) = with_room.pop() {
-            let chunk = &mut chunks[number];
-            chunk.listed = false;
-            if chunk.has_room() && !chunk.nodes.is_empty() {
-                self.open(number);
-                return true;
-            }
+        if let Some(number) = with_room.pop() {
+            chunks[number].place = UNLISTED;
+            self.open(number);
+            return true;
         }
         if unused.is_empty() {
             return false;
@@ -387,13 +387,25 @@ impl<T> Nodes<T> {
     /// Makes the memory of an empty chunk unused.
     #[cold]
     fn free(&mut self, number: usize) {
-        let chunk = &mut self.lists.chunks[number];
-        let memory = mem::take(&mut chunk.nodes);
-        if chunk.stamp.is_some() {
-            self.lists.freed.push(number);
-        }
-        self.lists.unused.push(memory);
+        let Lists {
+            chunks,
+            unused,
+            with_room,
+            freed,
+        } = &mut self.lists;
+        let chunk = &mut chunks[number];
+        unused.push(mem::take(&mut chunk.nodes));
         self.in_memory -= 1;
+        if chunk.stamp.is_some() {
+            freed.push(number);
+        }
+        let place = mem::replace(&mut chunk.place, UNLISTED);
+        if place != UNLISTED {
+            with_room.swap_remove(place as usize);
+            if let Some(moved) = with_room.get(place as usize) {
+                chunks[*moved].place = place;
+            }
+        }
     }
 }
 
@@ -467,11 +479,10 @@ mod invariants {
                     is_open || !is_empty,
                     "chunk {number} is empty and has memory"
                 );
-                assert_eq!(listed[number], usize::from(chunk.listed), "{number}");
-                assert!(
-                    chunk.listed || is_open || is_empty || !chunk.has_room(),
-                    "no insertion would find the room in chunk {number}"
-                );
+                let has_room = !is_open && !is_empty && chunk.has_room();
+                assert_eq!(listed[number], usize::from(has_room), "{number}");
+                let place = with_room.get(chunk.place as usize);
+                assert_eq!(place, has_room.then_some(&number));
                 let can_be_opened = is_empty && !is_open && chunk.stamp.is_some();
                 assert_eq!(is_freed[number], usize::from(can_be_opened), "{number}");
             }
@@ -597,6 +608,27 @@ mod tests {
         nodes.assert_invariants();
     }
 
+    /// A chunk that becomes empty leaves the list of chunks with room, so that no later insertion has to skip it.
+    #[test]
+    fn no_list_keeps_the_numbers_of_chunks_that_became_empty() {
+        let mut nodes = Nodes::new();
+        let keys = fill(&mut nodes, CHUNK as u32 * 100);
+        // Every other chunk keeps an entry.
+        let (kept, removed): (Vec<Key>, Vec<Key>) = keys
+            .into_iter()
+            .partition(|key| key.index() as usize % (2 * CHUNK) == 1);
+        for key in removed {
+            nodes.remove(key.index());
+            nodes.assert_invariants();
+        }
+        assert_eq!(nodes.lists.with_room.len(), kept.len());
+        for key in kept {
+            nodes.remove(key.index());
+            nodes.assert_invariants();
+        }
+        assert!(nodes.lists.with_room.is_empty());
+    }
+
     /// Promise 13 allows 80 bytes for a pending sleep. The node takes 40 bytes, and the future
     /// takes 32 bytes. So 8 bytes are left for the allocator's overhead.
     #[test]
@@ -626,6 +658,6 @@ mod tests {
     fn the_absent_key_is_absent() {
         let mut nodes = Nodes::new();
         fill(&mut nodes, 100);
-        assert!(nodes.find(Key::ABSENT).is_none());
+        assert!(nodes.find(Key::ABSENT).is_none() && nodes.find(Key::VACANT).is_none());
     }
 }

@@ -23,8 +23,8 @@ pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// The longest time since its origin that a clock can represent: 292 years, in nanoseconds.
-const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
+/// Before this time since its origin, which is 292 years in nanoseconds, a clock divides by a multiplication.
+const NEAR: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
 
 /// Converts between instants and the ticks of one timer.
 #[derive(Clone, Copy, Debug)]
@@ -102,19 +102,47 @@ impl Clock {
 
     /// Returns the tick of `instant`. The function rounds `instant` down.
     pub(crate) fn reached(&self, instant: Instant) -> Tick {
-        let nanos = self.nanos(instant).unwrap_or(REACH);
-        self.divide(nanos)
+        match self.nanos(instant) {
+            Some(nanos) => self.divide(nanos),
+            None => self.divide_far(instant, 0).min(NEVER - 1),
+        }
     }
 
     /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up.
     ///
-    /// Returns [`NEVER`] for a deadline beyond the clock's reach.
+    /// Returns [`NEVER`] for a deadline beyond the 64 bits of a tick: with a tick of 1 ns after 584 years, and with the
+    /// default tick after 9 million years.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the current time is there too, because the entry could not tell whether it is due.
     #[inline]
     pub(crate) fn deadline(&self, deadline: Instant) -> Tick {
         match self.nanos(deadline) {
             Some(nanos) => self.divide(nanos + (self.tick - 1)),
-            None => NEVER,
+            None => self.far_deadline(deadline),
         }
+    }
+
+    #[cold]
+    fn far_deadline(&self, deadline: Instant) -> Tick {
+        let far = self.divide_far(deadline, self.tick - 1);
+        assert!(
+            far < NEVER || self.now() < NEVER - 1,
+            "a timer with a tick of {} ns counts {} years from its creation, and the clock has passed them: build it \
+             with a longer tick",
+            self.tick,
+            u128::from(NEVER) * u128::from(self.tick) / (u128::from(NANOS_PER_SEC) * 365 * 86_400),
+        );
+        far
+    }
+
+    /// Adds `round` nanoseconds to the time from the origin to `instant`, and divides by the tick.
+    #[cold]
+    fn divide_far(&self, instant: Instant, round: u64) -> Tick {
+        let nanos = instant.saturating_duration_since(self.origin).as_nanos();
+        let ticks = (nanos + u128::from(round)) / u128::from(self.tick);
+        ticks.try_into().unwrap_or(NEVER)
     }
 
     /// Returns the length of `ticks` ticks.
@@ -122,19 +150,28 @@ impl Clock {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
-    /// Returns the instant at which `tick` begins, or `None` if the tick is beyond the clock's reach.
+    /// Returns the instant at which `tick` begins, or `None` for [`NEVER`] and if no [`Instant`] is so late.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
-        let nanos = tick.checked_mul(self.tick)?;
-        self.origin.checked_add(Duration::from_nanos(nanos))
+        let since = match tick.checked_mul(self.tick) {
+            _ if tick == NEVER => return None,
+            Some(nanos) => Duration::from_nanos(nanos),
+            None => {
+                let nanos = u128::from(tick) * u128::from(self.tick);
+                let secs = nanos / u128::from(NANOS_PER_SEC);
+                let nanos = nanos % u128::from(NANOS_PER_SEC);
+                Duration::new(secs.try_into().ok()?, nanos as u32)
+            }
+        };
+        self.origin.checked_add(since)
     }
 
     /// Returns the number of nanoseconds from the origin to `instant`.
     ///
-    /// Returns 0 if `instant` is before the origin. Returns `None` if `instant` is beyond the clock's reach.
+    /// Returns 0 if `instant` is before the origin. Returns `None` if `instant` is not [`NEAR`].
     #[inline]
     fn nanos(&self, instant: Instant) -> Option<u64> {
         let since = instant.saturating_duration_since(self.origin);
-        if since.as_secs() >= REACH / NANOS_PER_SEC {
+        if since.as_secs() >= NEAR / NANOS_PER_SEC {
             return None;
         }
         Some(since.as_secs() * NANOS_PER_SEC + u64::from(since.subsec_nanos()))
@@ -223,17 +260,23 @@ mod tests {
         #[test]
         fn deadlines_round_up_and_the_clock_down(
             tick in 1..=3_600 * NANOS_PER_SEC,
-            nanos in 0..REACH,
+            // Up to 2^63 ns, 2^64 ns and nearly the end of `Instant`.
+            secs in (0..62_u32).prop_flat_map(|bits| 0..1_u64 << bits),
+            nanos in 0..NANOS_PER_SEC as u32,
         ) {
             let clock = Clock::new(Duration::from_nanos(tick));
-            let instant = clock.origin + Duration::from_nanos(nanos);
+            let instant = clock.origin + Duration::new(secs, nanos);
             let deadline = clock.deadline(instant);
-            prop_assume!(nanos / NANOS_PER_SEC < REACH / NANOS_PER_SEC);
-            let reached = clock.instant(deadline).expect("the deadline is within reach");
-            prop_assert!(reached >= instant);
-            prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.reached(instant) <= deadline);
-            prop_assert!(clock.divide(nanos) <= deadline);
+            match clock.instant(deadline) {
+                Some(reached) => {
+                    prop_assert!(reached >= instant);
+                    prop_assert!(reached - instant < Duration::from_nanos(tick));
+                }
+                None => prop_assert!(
+                    Duration::new(secs, nanos).as_nanos() > u128::from(NEVER - 1) * u128::from(tick)
+                ),
+            }
         }
     }
 

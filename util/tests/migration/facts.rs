@@ -54,6 +54,29 @@ async fn advance_of_tokio_fires_the_wheels_sleeps() {
     assert!(sleep.is_woken());
 }
 
+/// Shows whether a sleep that was ready and is reset wakes its task: without another poll, and with one.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_was_ready_and_is_reset_must_be_polled_again() {
+    macro_rules! wakes {
+        ($($time:ident)::+) => {{
+            let mut wakes = Vec::new();
+            for is_polled_again in [false, true] {
+                let mut sleep = tokio_test::task::spawn($($time)::+::sleep(ms(1)));
+                assert!(sleep.poll().is_pending());
+                $($time)::+::advance(ms(1)).await;
+                assert!(sleep.poll().is_ready());
+                sleep.enter(|_, sleep| sleep.reset(Instant::now() + ms(1)));
+                assert!(!is_polled_again || sleep.poll().is_pending());
+                $($time)::+::advance(ms(1)).await;
+                wakes.push(sleep.is_woken());
+            }
+            wakes
+        }};
+    }
+    assert_eq!(wakes!(tokio::time), [true, true]);
+    assert_eq!(wakes!(tokio_wheel), [false, true]);
+}
+
 /// Lets a sleep of tokio and a sleep of the wheel end that are set for the same duration, once in each order of registration
 /// and in each order of awaiting. Returns how long each took, and whether the other sleep was woken when the first one was
 /// ready.
