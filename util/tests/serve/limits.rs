@@ -57,33 +57,40 @@ fn the_header_timeout_ends_with_the_first_head() {
     });
 }
 
-/// A server needs no handle for its limits. The last call of `limits` and `connections` counts.
+/// A server needs no handle for its limits, and cannot have both.
 #[test]
-fn limits_replace_the_connections() {
+fn a_server_takes_limits_or_connections() {
+    let server = || serve(Memory(mpsc::unbounded_channel().1), app());
+    let (limits, connections) = (
+        Limits::new().idle(secs(60)),
+        Connections::new(Limits::new()),
+    );
+    let both = "a server takes either `limits` or `connections`, once";
+    let with = |server: Serve<_, _, _>| server.connections(&connections);
+    assert_panics(|| with(server()).limits(limits.clone()), &[both]);
+    assert_panics(|| with(server().limits(limits.clone())), &[both]);
+    assert_panics(
+        || server().limits(limits.clone()).limits(Limits::new()),
+        &[both],
+    );
+    assert_panics(|| with(with(server())), &[both]);
+    let wrong = Limits::new().idle(secs(1)).min_idle(secs(2));
+    assert_panics(
+        || server().limits(wrong),
+        &["min_idle must be at most idle"],
+    );
+
     paused().block_on(async {
         let start = Instant::now();
-        let replaced = Connections::new(Limits::new().idle(secs(7)));
-        let server = Server::with(&replaced, |server| {
-            server.limits(Limits::new().idle(secs(60)))
-        });
-        let mut client = server.connect();
+        let (accept, accepted) = mpsc::unbounded_channel();
+        let (mut client, io) = duplex(1_024);
+        accept.send(Ok(io)).unwrap();
+        let server = serve(Memory(accepted), app()).limits(limits);
+        let server = tokio::spawn(server.into_future());
         send(&mut client, "/none").await;
         assert_eq!(closed(&mut client, start).await, secs(60));
-        assert_eq!(replaced.counts(), Default::default());
-        // The handle has no part in the shutdown either.
-        replaced.shutdown().await;
-        settle().await;
-        assert!(!server.running.is_finished());
-        assert_eq!(server.shutdown().await, (0, secs(0)));
-
-        let server = Server::with(&Connections::new(Limits::new()), |server| {
-            server.limits(Limits::new()).connections(&replaced)
-        });
-        server.running.await.unwrap().unwrap();
+        server.abort();
     });
-    let wrong = Limits::new().idle(secs(1)).min_idle(secs(2));
-    let server = serve(Memory(mpsc::unbounded_channel().1), app());
-    assert_panics(|| server.limits(wrong), &["min_idle must be at most idle"]);
 }
 
 /// A handshake that never ends, that fails, and that takes its time.

@@ -67,8 +67,8 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`], so that it fits
 /// where `axum::serve` was. [`on_error`](Serve::on_error) takes a closure that learns of all errors, but not of panics:
 ///
-/// * If `accept` fails because the client has left, the server accepts the next client at once. After any other error,
-///   for example because no file descriptor is left, the server tries again after 10 ms.
+/// * If `accept` fails because the client has left, the server accepts the next client at once. After 100 such errors in
+///   a row, and after any other error, for example because no file descriptor is left, it tries again after 10 ms.
 /// * If a service or a handshake panics, its connection ends. On HTTP/2, only the request ends.
 ///
 /// # Cancel safety
@@ -131,7 +131,7 @@ pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io
         listener,
         service,
         handshake: |io, service| ready(Ok((io, service))),
-        connections: Connections::new(Limits::new()),
+        connections: None,
         shutdown: Box::pin(pending()),
         settings: Settings {
             builder,
@@ -153,7 +153,8 @@ pub struct Serve<L, S, H> {
     listener: L,
     service: S,
     handshake: H,
-    connections: Connections,
+    /// `None` if neither `limits` nor `connections` was called.
+    connections: Option<Connections>,
     shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
     settings: Settings,
 }
@@ -167,13 +168,12 @@ struct Settings {
 }
 
 impl<L: Listener, S, H> Serve<L, S, H> {
-    /// Sets the limits of the connections. By default, only [`Limits::grace`] limits a connection.
-    ///
-    /// The call replaces the [`connections`](Self::connections) of the server.
+    /// Sets the limits of the connections. The default is [`Limits::new`].
     ///
     /// # Panics
     ///
-    /// Panics if [`min_idle`](Limits::min_idle) is longer than [`idle`](Limits::idle).
+    /// * Panics if [`min_idle`](Limits::min_idle) is longer than [`idle`](Limits::idle).
+    /// * Panics if `limits` or [`connections`](Self::connections) was called before.
     ///
     /// # Examples
     ///
@@ -191,16 +191,18 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.connections = Connections::new(limits);
-        self
+    pub fn limits(self, limits: Limits) -> Self {
+        self.connections(&Connections::new(limits))
     }
 
     /// Counts the connections in `connections`, and enforces their limits.
     ///
     /// The handle shows the [counts](Connections::counts) while the server runs, and can
-    /// [shut](Connections::shutdown) the server down. Other servers may use the same handle. The call replaces the
-    /// [`limits`](Self::limits) of the server.
+    /// [shut](Connections::shutdown) the server down. Other servers may use the same handle.
+    ///
+    /// # Panics
+    ///
+    /// Panics if [`limits`](Self::limits) or `connections` was called before.
     ///
     /// # Examples
     ///
@@ -223,8 +225,13 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn connections(mut self, connections: &Connections) -> Self {
-        self.connections = connections.clone();
+        assert!(
+            self.connections.is_none(),
+            "a server takes either `limits` or `connections`, once: give the limits to `Connections::new`"
+        );
+        self.connections = Some(connections.clone());
         self
     }
 

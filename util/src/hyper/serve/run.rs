@@ -26,7 +26,7 @@ use tokio_wheel::{Timer, timeout};
 use tower_service::Service;
 
 use super::{Listener, Serve, ServeError, Settings, accept::accept};
-use crate::hyper::{ConnectionGuard, Connections, Reason};
+use crate::hyper::{ConnectionGuard, Connections, Limits, Reason};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -51,11 +51,12 @@ where
             // Without time, each connection would panic alone, and the server would serve nobody.
             drop(Timer::current());
             let settings = Arc::new(self.settings);
+            let connections = (self.connections).unwrap_or_else(|| Connections::new(Limits::new()));
             // It owns the tasks, so no task outlives the server.
             let mut tasks = JoinSet::new();
-            let mut stop = pin!(either(self.shutdown, has_shut_down(&self.connections)));
+            let mut stop = pin!(either(self.shutdown, has_shut_down(&connections)));
             loop {
-                let next = accept(&mut self.listener, &self.connections, &settings.report);
+                let next = accept(&mut self.listener, &connections, &settings.report);
                 let mut next = pin!(next);
                 let next = poll_fn(|cx| {
                     while let Poll::Ready(Some(_)) = tasks.poll_join_next(cx) {}
@@ -74,7 +75,7 @@ where
             }
             drop(self.listener);
             // The first poll begins the shutdown.
-            let mut shutdown = pin!(self.connections.shutdown());
+            let mut shutdown = pin!(connections.shutdown());
             let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
             while tasks.join_next().await.is_some() {}
             Ok(())
