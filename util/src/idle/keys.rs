@@ -83,6 +83,9 @@ impl<K> Shards<K> {
     // instead of 307.
     #[inline(always)]
     pub(super) fn lock(&self, digest: Digest) -> Result<LockedShard<'_, K>, Touched> {
+        if self.is_closed() {
+            return Err(Touched::Closed);
+        }
         let shard = self.slot(digest).get().ok_or(Touched::Absent)?.as_ref();
         let locked = shard.and_then(|shard| self.lock_shard(shard));
         locked.ok_or(Touched::Closed)

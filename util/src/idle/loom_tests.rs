@@ -200,6 +200,23 @@ fn touch_races_close() {
     });
 }
 
+/// A thread that has seen that the set is closed touches no key of the shards that the close has not reached.
+#[test]
+fn touches_race_close() {
+    loom::model(|| {
+        let shards = late(2);
+        assert_eq!(touch(&shards, B, 0, 2), Inserted);
+        let closer = {
+            let shards = shards.clone();
+            thread::spawn(move || shards.close().len())
+        };
+        let first = touch(&shards, A, 0, 2);
+        let then = touch_existing(&shards, B, None, 2);
+        assert!(first != Closed || then == Closed, "{first:?}, {then:?}");
+        closer.join().unwrap();
+    });
+}
+
 /// Exactly once: either a touch postpones the key, or the reaper returns it.
 #[test]
 fn touch_races_expire() {

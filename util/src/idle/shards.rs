@@ -16,6 +16,9 @@
 //! them finds the value of the other. So no shard of a closed set is open, and no key stays in a
 //! closed set. Models: `touch_races_touch`, `touch_races_close`.
 //!
+//! A close takes one lock after another. It first sets a flag, which each operation reads before it takes a lock. So after
+//! a thread has seen that the set is closed, the set is closed for this thread. Model: `touches_race_close`.
+//!
 //! # The locks
 //!
 //! Each shard has a lock, and the reaper's waker has one. A thread holds at most one of these locks at a time.
@@ -62,7 +65,7 @@ pub(super) struct Shards<K> {
     pub(super) armed: Armed,
     /// Not 0 after the last handle was dropped.
     is_abandoned: AtomicU64,
-    /// Whether the reaper was dropped: 1 or 0.
+    /// Whether the reaper is dropped: 1 or 0.
     is_closed: AtomicU64,
 }
 
@@ -86,6 +89,9 @@ impl<K> Shards<K> {
 
     /// Returns the shard of a key, and creates the shard if necessary. Returns `None` if the set is closed.
     pub(super) fn shard_of(&self, digest: Digest) -> Option<&Shard<K>> {
+        if self.is_closed() {
+            return None;
+        }
         let slot = self.slot(digest);
         if slot.get().is_none() {
             let shard = Shard::new(self.clock.now());
@@ -112,24 +118,27 @@ impl<K> Shards<K> {
 
     /// Returns the number of keys. Locks each shard in turn.
     pub(super) fn len(&self) -> usize {
+        if self.is_closed() {
+            return 0;
+        }
         let open = self.shards().filter_map(Shard::lock);
         open.map(|state| state.data.table.len()).sum()
     }
 
+    #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire) != 0
     }
 
     /// Closes all shards. Returns their content.
     pub(super) fn close(&self) -> Vec<Closed<K>> {
+        self.is_closed.store(1, Ordering::Release);
         let close = |slot: &Slot<K>| {
             // `set` fails if the shard exists.
             let _ = slot.set(None);
             Some(slot.get()?.as_ref()?.close())
         };
-        let closed: Vec<_> = self.slots.iter().filter_map(close).collect();
-        self.is_closed.store(1, Ordering::Release);
-        closed
+        self.slots.iter().filter_map(close).collect()
     }
 
     /// Returns the earliest tick of all shards. No key is due before this tick.
