@@ -114,7 +114,10 @@ impl State {
         if let Self::Graceful(reason, until) = *self {
             return wait_or(now, until, reason);
         }
-        let limit = guard.connections.idle().ok_or(Reason::Shutdown)?;
+        if guard.connections.is_shut_down() {
+            return Err(Reason::Shutdown);
+        }
+        let limit = guard.connections.limits().idle.unwrap_or(Duration::MAX);
         let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
         let idle = match guard.requests.in_flight() {
             (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
@@ -209,8 +212,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
             let is_busy = this.guard.requests.end_written();
-            let new = || Recheck::new(&this.guard.connections);
-            let recheck = this.recheck.get_or_insert_with(new);
+            let recheck = this.recheck.get_or_insert_with(Recheck::new);
             let polled = poll_end(this.guard, this.state, recheck, is_busy, this.was_busy, cx);
             let Poll::Ready(reason) = polled else {
                 if let State::PollingEvents(_) = this.state {

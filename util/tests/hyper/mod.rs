@@ -29,7 +29,7 @@ use std::{
         },
         mpsc,
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     thread,
 };
 

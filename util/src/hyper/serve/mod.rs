@@ -172,8 +172,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     ///
     /// # Panics
     ///
-    /// * Panics if [`min_idle`](Limits::min_idle) is longer than [`idle`](Limits::idle).
-    /// * Panics if `limits` or [`connections`](Self::connections) was called before.
+    /// Panics if `limits` or [`connections`](Self::connections) was called before.
     ///
     /// # Examples
     ///

@@ -147,11 +147,7 @@ async fn either<F: Future>(first: F, other: impl Future<Output = ()>) -> Option<
 
 /// Waits until the shutdown of the connections begins.
 async fn has_shut_down(connections: &Connections) {
-    loop {
-        let (_, change) = connections.next_change();
-        if connections.idle().is_none() {
-            return;
-        }
-        change.await;
+    if let Some(shutdown) = connections.next_shutdown() {
+        shutdown.await;
     }
 }
