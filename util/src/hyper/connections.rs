@@ -28,6 +28,7 @@ use tokio::{
 
 use super::{
     ended::{Counts, Reason},
+    event_polls::EventPolls,
     requests::Requests,
     server_limits::Limits,
 };
@@ -62,6 +63,7 @@ struct Shared {
     limits: Limits,
     is_shut_down: IsShutDown,
     state: Mutex<State>,
+    event_polls: Arc<EventPolls>,
     /// Wakes the callers of [`Connections::shutdown`] when no connection is open, and full servers when there is room.
     ended: Notify,
 }
@@ -130,6 +132,7 @@ impl Connections {
             limits,
             is_shut_down: IsShutDown::default(),
             state: Mutex::default(),
+            event_polls: Arc::default(),
             ended: Notify::new(),
         });
         Self { shared }
@@ -265,6 +268,10 @@ impl Connections {
     /// polled later.
     pub(super) fn next_end(&self) -> Notified<'_> {
         self.shared.ended.notified()
+    }
+
+    pub(super) fn event_polls(&self) -> &Arc<EventPolls> {
+        &self.shared.event_polls
     }
 
     pub(super) fn is_shut_down(&self) -> bool {

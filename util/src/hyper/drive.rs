@@ -22,7 +22,7 @@
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived and the responses that are
 //!   written. After this step, the poll decides whether the connection is idle.
-//! * Before a graceful shutdown begins, the runtime's I/O driver polls for events: see [`event_polls`]. Then the
+//! * Before a graceful shutdown begins, the runtime's I/O driver polls for events: see `event_polls`. Then the
 //!   connection is polled again, so that it reads a request that the kernel had already received
 //!   (`event_polls::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
@@ -44,10 +44,8 @@ use std::{
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 use tokio::{
-    task::{
-        JoinHandle,
-        coop::{has_budget_remaining, unconstrained},
-    },
+    sync::futures::OwnedNotified,
+    task::coop::{has_budget_remaining, unconstrained},
     time::Instant,
 };
 
@@ -55,8 +53,7 @@ use super::{
     connections::ConnectionGuard,
     counted_io::CountedIo,
     ended::{Ended, Reason},
-    event_polls,
-    recheck::Recheck,
+    recheck::{Recheck, poll_notified},
     requests::Counted,
 };
 use crate::limit::saturating_add;
@@ -101,7 +98,7 @@ pin_project! {
 enum State {
     Open,
     /// A limit is reached or the server shuts down. The I/O driver polls for events before the graceful shutdown begins.
-    PollingEvents(JoinHandle<()>),
+    PollingEvents(Pin<Box<OwnedNotified>>),
     /// The graceful shutdown has begun, and has time until this instant.
     Graceful(Reason, Instant),
 }
@@ -232,11 +229,11 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 continue;
             }
             if let State::Open = this.state {
-                *this.state = State::PollingEvents(event_polls::begin());
+                let wait = this.guard.connections.event_polls().wait();
+                *this.state = State::PollingEvents(Box::pin(wait));
             }
-            if let State::PollingEvents(event_polls) = this.state {
-                // The poll does not use the task's budget.
-                let _ = ready!(pin!(unconstrained(event_polls)).poll(cx));
+            if let State::PollingEvents(wait) = this.state {
+                ready!(poll_notified(wait.as_mut(), cx));
             }
             *this.state = State::Open;
             has_polled_events = true;

@@ -47,6 +47,12 @@ pub(super) struct Recheck {
 /// connections (`recheck::a_panicking_waker_harms_no_other_connection`).
 struct Quiet(Waker);
 
+/// Polls a wait for a [`Notify`](tokio::sync::Notify) that connections share.
+pub(super) fn poll_notified(wait: Pin<&mut OwnedNotified>, cx: &Context<'_>) -> Poll<()> {
+    let quiet = Waker::from(Arc::new(Quiet(cx.waker().clone())));
+    wait.poll(&mut Context::from_waker(&quiet))
+}
+
 impl Wake for Quiet {
     fn wake(self: Arc<Self>) {
         let _caught = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref()));
@@ -78,9 +84,8 @@ impl Recheck {
             self.waker = cx.waker().clone();
             self.shutdown = connections.next_shutdown().map(Box::pin);
             if let Some(shutdown) = &mut self.shutdown {
-                let quiet = Waker::from(Arc::new(Quiet(self.waker.clone())));
                 // If it is ready, the flag is set.
-                let _ = shutdown.as_mut().poll(&mut Context::from_waker(&quiet));
+                let _ = poll_notified(shutdown.as_mut(), cx);
             }
         }
         !self.is_set || self.timer.is_shutdown() || self.sleep.is_elapsed()

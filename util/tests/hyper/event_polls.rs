@@ -144,3 +144,33 @@ fn many_requests_that_the_kernel_has_are_answered() {
         }
     }
 }
+
+/// Connections that reach a limit at one instant share a task that waits for event polls.
+#[test]
+fn a_crowd_that_closes_shares_its_event_polls() {
+    const MANY: usize = 1_000;
+    for cause in [Idle, MaxAge, Shutdown] {
+        paused().block_on(async {
+            let server = Server::new(Http1, cause.limits());
+            let _connections: Vec<_> = (0..MANY).map(|_| server.connect()).collect();
+            settle().await;
+            let alive = || Handle::current().metrics().num_alive_tasks();
+            let before = alive();
+            let most = tokio::spawn(async move {
+                let mut most = 0;
+                for _ in 0..2_000 {
+                    most = most.max(alive());
+                    yield_now().await;
+                }
+                most
+            });
+            match cause {
+                Shutdown => server.connections.shutdown().await,
+                Idle | MaxAge => advance(ms(BLOCKED)).await,
+            }
+            let most = most.await.unwrap() - before;
+            assert!(most <= 20, "{cause:?}: {most} more tasks");
+            assert_eq!(server.connections.counts().open(), 0);
+        });
+    }
+}

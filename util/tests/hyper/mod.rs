@@ -52,7 +52,7 @@ use tokio::{
     },
     join,
     net::TcpStream,
-    runtime::Runtime,
+    runtime::{Handle, Runtime},
     sync::oneshot,
     task::{JoinHandle, coop, yield_now},
 };
