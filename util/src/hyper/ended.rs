@@ -104,8 +104,11 @@ impl<E> Ended<E> {
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
     /// These requests were in flight when the connection was cut: they had no response, or the connection had not
-    /// written the whole response to its I/O. The number is 0 if the connection was not cut. These requests are not
-    /// counted:
+    /// written the whole response to its I/O. The number is 0 if the connection was not cut.
+    ///
+    /// The number is exact on HTTP/1. On HTTP/2 it is an upper bound: if the client did not read as fast as the server wrote,
+    /// it may include responses that were written since the connection last had nothing more to write. These requests are
+    /// not counted:
     ///
     /// * a request with an incomplete head
     /// * a request whose response is written, even if another task still reads the body of the request

@@ -8,6 +8,7 @@ mod connections;
 mod counted_io;
 mod drive;
 mod event_polls;
+mod lost;
 mod recheck;
 mod requests;
 mod stages;
@@ -16,7 +17,7 @@ mod timer;
 use std::{
     convert::Infallible,
     fmt,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io::{self, IoSlice, Read as _, Write as _},
     mem, net,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
