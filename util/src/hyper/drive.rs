@@ -120,7 +120,11 @@ impl State {
             (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
             _ => saturating_add(now, limit.max(LEAST_WAIT)),
         };
-        Ok(age.min(idle))
+        let head = match guard.requests.first_head() {
+            Some(until) => wait_or(now, until, Reason::Header)?,
+            None => age,
+        };
+        Ok(age.min(idle).min(head))
     }
 
     /// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
@@ -223,8 +227,12 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 break Ended::new(reason, Some(in_flight), Ok(()));
             }
             if mem::take(&mut has_polled_events) {
-                let until = saturating_add(Instant::now(), this.guard.connections.limits().grace);
-                *this.state = State::Graceful(reason, until);
+                let grace = match reason {
+                    // Such a connection waits for the rest of the head.
+                    Reason::Header if !this.guard.requests.is_http2() => Duration::ZERO,
+                    _ => this.guard.connections.limits().grace,
+                };
+                *this.state = State::Graceful(reason, saturating_add(Instant::now(), grace));
                 connection.graceful_shutdown();
                 continue;
             }

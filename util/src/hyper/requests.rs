@@ -57,6 +57,8 @@ struct State {
     is_blocked: bool,
     /// Whether the connection uses HTTP/2. `None` until it has written something.
     is_http2: Option<bool>,
+    /// The instant at which the head of the first request must be complete. `None` without a limit, and afterwards.
+    first_head: Option<Instant>,
 }
 
 impl State {
@@ -75,7 +77,21 @@ impl Requests {
             is_flushed: true,
             is_blocked: false,
             is_http2: None,
+            first_head: None,
         }))
+    }
+
+    #[cfg(feature = "serve")]
+    pub(super) fn limit_first_head(&self, until: Instant) {
+        lock(&self.0).first_head = Some(until);
+    }
+
+    pub(super) fn first_head(&self) -> Option<Instant> {
+        lock(&self.0).first_head
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        lock(&self.0).is_http2 == Some(true)
     }
 
     /// Returns how many requests are in flight, and when the last request ended.
@@ -126,7 +142,10 @@ pub(super) struct InFlight(Arc<Requests>);
 impl InFlight {
     /// Adds a request to the count and returns its guard.
     pub(super) fn begin(requests: &Arc<Requests>) -> Arc<Self> {
-        lock(&requests.0).count += 1;
+        let mut state = lock(&requests.0);
+        state.count += 1;
+        state.first_head = None;
+        drop(state);
         Arc::new(Self(requests.clone()))
     }
 }

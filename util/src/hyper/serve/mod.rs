@@ -261,9 +261,10 @@ impl<L: Listener, S, H> Serve<L, S, H> {
 
     /// Limits how long a new connection may take until the head of its first request is complete. The default is 30 s.
     ///
-    /// The time begins after the handshake. When it is over, the connection is dropped and counts as
-    /// [dropped](super::Counts::dropped). So a client that sends nothing, or sends its head byte by byte, cannot keep
-    /// a connection. [`Limits::idle`](super::Limits::idle) limits the time for each later head.
+    /// The time begins after the handshake. When it is over, a connection of HTTP/1 is cut: a client that sends nothing, or
+    /// sends its head byte by byte, cannot keep it. A connection of HTTP/2 is shut down gracefully, so a client that
+    /// connects before it has a request gets a GOAWAY frame, and connects again. Both count as
+    /// [`Reason::Header`](super::Reason::Header). [`Limits::idle`](super::Limits::idle) limits the time for each later head.
     pub fn header_timeout(mut self, limit: Duration) -> Self {
         self.settings.header_timeout = limit;
         self
@@ -379,8 +380,7 @@ pub enum ServeError {
     Accept(io::Error),
     /// The [handshake](Serve::handshake) of a connection failed or took too long.
     Handshake(io::Error),
-    /// A connection failed, or reached the [`header_timeout`](Serve::header_timeout). The error is then an
-    /// [`Elapsed`](tokio_wheel::error::Elapsed).
+    /// A connection failed.
     Connection(Box<dyn Error + Send + Sync>),
 }
 

@@ -5,28 +5,28 @@ use std::{
     future::{Future, IntoFuture, poll_fn},
     io,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::Poll,
 };
 
 use ::hyper::{
     Request, Response,
     body::{Body, Incoming},
-    service::{Service as _, service_fn},
 };
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinSet,
+    time::Instant,
 };
 use tokio_wheel::{Timer, timeout};
 use tower_service::Service;
 
 use super::{Listener, Serve, ServeError, Settings, accept::accept};
-use crate::hyper::{ConnectionGuard, Connections, Limits, Reason};
+use crate::{
+    hyper::{ConnectionGuard, Connections, Limits, Reason},
+    limit::saturating_add,
+};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -110,25 +110,11 @@ async fn connection<Io, T, B>(
         }
         None => return,
     };
-    let was_asked = Arc::new(AtomicBool::new(false));
+    let head = saturating_add(Instant::now(), *header_timeout);
+    guard.requests.limit_first_head(head);
     let service = TowerToHyperService::new(service);
-    let service = service_fn({
-        let was_asked = was_asked.clone();
-        move |request| {
-            was_asked.store(true, Relaxed);
-            service.call(request)
-        }
-    });
     let connect = |io, service| builder.serve_connection_with_upgrades(io, service);
-    let mut drive = pin!(guard.serve(TokioIo::new(io), service, connect));
-    let ended = match timeout(*header_timeout, drive.as_mut()).await {
-        Ok(ended) => ended,
-        Err(_) if was_asked.load(Relaxed) => drive.await,
-        Err(elapsed) => {
-            report(ServeError::Connection(elapsed.into()));
-            return;
-        }
-    };
+    let ended = guard.serve(TokioIo::new(io), service, connect).await;
     // After a graceful shutdown, an error means nothing: see `Ended::error`.
     if let (Reason::Closed, Err(error)) = (ended.reason(), ended.into_result()) {
         report(ServeError::Connection(error));
