@@ -1,4 +1,4 @@
-//! A TCP server that closes silent connections, and closes them sooner when it is nearly full.
+//! A TCP server that closes silent connections, and the most silent ones sooner when it is full.
 //!
 //! ```text
 //! cargo run -p tokio-wheel-util --example idle_reaper --features idle
@@ -18,12 +18,8 @@
 //! a line. Another task removes the numbers that expire, and closes their connections. A peer that sends the line `let
 //! me in` is trusted, and has a longer timeout.
 //!
-//! When many peers are connected, the server does two things:
-//!
-//! * It sets the pressure of the set from the share of connections in use. So silent peers have less time when fewer
-//!   connections are free.
-//! * If a new peer finds no free connection, the server sheds an eighth of its connections, beginning with the most
-//!   silent ones. In a small server, a rush of new peers may then also end peers that spoke just before.
+//! If a new peer finds no free connection, the server sheds an eighth of its connections, beginning with the most silent
+//! ones. In a small server, a rush of new peers may then also end peers that spoke just before.
 
 use std::{
     collections::HashMap,
@@ -59,8 +55,6 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// The time that a trusted peer may be silent.
     pub(crate) trusted: Duration,
-    /// The time that a peer may be silent when the server is full.
-    pub(crate) min_timeout: Duration,
     /// The number of peers that may be connected at the same time.
     pub(crate) connections: usize,
 }
@@ -70,7 +64,6 @@ async fn main() -> io::Result<()> {
     let settings = Settings {
         timeout: Duration::from_secs(30),
         trusted: Duration::from_secs(90),
-        min_timeout: Duration::from_secs(10),
         connections: 10_000,
     };
     let listener = TcpListener::bind("127.0.0.1:7000").await?;
@@ -118,8 +111,7 @@ pub(crate) struct Server {
 impl Server {
     /// Makes a server, and spawns its reaper.
     pub(crate) fn start(settings: Settings) -> Self {
-        let builder = IdleSet::builder(settings.timeout).min_timeout(settings.min_timeout);
-        let (idle, reaper) = (builder.build()).expect("the minimal timeout is shorter");
+        let (idle, reaper) = IdleSet::new(settings.timeout);
         let (shed, shortage) = mpsc::channel(1);
         let open = Arc::default();
         spawn(close_silent(reaper, Arc::clone(&open), shortage));
@@ -165,20 +157,12 @@ impl Server {
             sent.expect("the reaper outlives the server");
         }
         let permit = self.free.clone().acquire_owned().await;
-        self.set_pressure();
         permit.expect("no task closes the semaphore")
     }
 
     /// Returns the number of connections in use.
     pub(crate) fn in_use(&self) -> usize {
         self.settings.connections - self.free.available_permits()
-    }
-
-    /// Sets the pressure: 0 when half of the connections are in use, and 1 when all are.
-    fn set_pressure(&self) {
-        let share = self.in_use() as f64 / self.settings.connections as f64;
-        // A negative pressure counts as 0.
-        self.idle.set_pressure(2.0 * share - 1.0);
     }
 
     /// Serves a peer until its connection ends.
@@ -201,7 +185,6 @@ impl Server {
         self.idle.remove(&id);
         locked(&self.open).remove(&id);
         drop(permit);
-        self.set_pressure();
         let millis = came.elapsed().as_millis();
         Ended {
             id,

@@ -9,8 +9,9 @@
 //! loop over a channel that is never empty uses the whole budget. In this case, the check of the time must
 //! not wait for budget. Otherwise, the operation would never time out.
 //!
-//! Another future of the same task may also use the whole budget, each time before the operation is polled. For
-//! this case, an operation with a limit has a [`Starved`].
+//! Another future of the same task may also use the whole budget, each time before the operation is polled. For this case,
+//! the streams, the I/O and the bodies have a [`Starved`]. The timeouts of tower and HTTP layers have none, as
+//! `tokio::time::timeout`.
 
 use std::{
     future::{Future, poll_fn},

@@ -77,10 +77,10 @@ const TURN: Duration = Duration::from_millis(1);
 ///
 /// # Which timer it uses
 ///
-/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call, and its tick. The timer rounds the
-/// time at which it wakes the queue up to a tick of its own, so such a queue may return an element a tick after the
-/// rounded deadline. Any other queue uses the default timer of the runtime that polls it, and has a tick of 1 ms. A queue
-/// can be created and filled outside of a runtime.
+/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call. It rounds deadlines up to 1/64 ms, or
+/// to the timer's tick if that is finer, and expires an element when a sleep of the timer would be ready. Any other queue
+/// uses the default timer of the runtime that polls it, and has a tick of 1 ms. A queue can be created and filled outside
+/// of a runtime.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
@@ -198,7 +198,7 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// Creates an empty queue that uses `timer` and its tick. Any executor may poll the queue.
+    /// Creates an empty queue that uses `timer`. Any executor may poll the queue.
     ///
     /// # Examples
     ///

@@ -12,10 +12,12 @@ use tokio_wheel::{Duration, Sleep, Timer};
 use super::clock::Clock;
 use crate::limit::sleep_until;
 
-/// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. If the service
-/// used a tick of 1/64 ms, each of its entries would cascade one more time. A scheduler passes the default timer instead,
-/// because a coarser tick would make its tasks later.
+/// The tick of a service that uses the default timer. With that timer's own tick, each entry would cascade once more.
 const TICK: Duration = Duration::from_millis(1);
+
+/// The tick of a service that uses a timer with a coarser tick. The timer rounds each wait up to its own tick, which begins
+/// at another instant. So if the service also rounded to this tick, entries would be up to two ticks late.
+const FINE: Duration = Duration::from_nanos(1_000_000 / 64);
 
 /// Waits for one tick of its clock at a time.
 pub(crate) struct TickSleep {
@@ -24,14 +26,10 @@ pub(crate) struct TickSleep {
 }
 
 impl TickSleep {
-    /// Creates a sleep on `timer`. Its clock has the tick of `timer`, but ticks at other instants. So the timer rounds
-    /// each wait up once more.
-    ///
-    /// If `timer` is `None`, the sleep uses the default timer of the runtime that polls it. The tick is then
-    /// 1 ms.
+    /// Creates a sleep on `timer`. If `timer` is `None`, the sleep uses the default timer of the runtime that polls it.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
         Self {
-            clock: Clock::new(timer.map_or(TICK, Timer::tick)),
+            clock: Clock::new(timer.map_or(TICK, |timer| timer.tick().min(FINE))),
             sleep: sleep_until(timer, Instant::now()),
         }
     }
@@ -71,14 +69,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_is_ready_at_the_tick_that_it_was_last_set_to() {
-        for named in [false, true] {
-            let tick = Duration::from_millis(if named { 5 } else { 1 });
+        for tick in [1, 5].map(Duration::from_millis) {
             let timer = Timer::builder().tick(tick).build().unwrap();
-            let mut sleep = TickSleep::of(named.then_some(&timer));
+            let mut sleep = TickSleep::of((tick != TICK).then_some(&timer));
             let now = sleep.clock.now();
+            let ticks_of_the_clock = (tick.as_nanos() as u64) / sleep.clock.tick;
             for ticks in [7, 9, 2] {
                 let start = Instant::now();
-                let until = sleep.clock.now() + ticks;
+                let until = sleep.clock.now() + ticks * ticks_of_the_clock;
                 assert!(!is_ready(&mut sleep, until + 1));
                 assert!(!is_ready(&mut sleep, until - 1));
                 poll_fn(|cx| sleep.poll(until, cx)).await;
@@ -86,6 +84,31 @@ mod tests {
                 assert_eq!(sleep.clock.now(), until);
             }
             assert!(is_ready(&mut sleep, now), "the past");
+        }
+    }
+
+    /// The clock begins in the middle of one of the timer's ticks.
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ready_when_a_sleep_of_its_timer_is() {
+        for tick in [10, 100, 1_000].map(Duration::from_millis) {
+            let timer = Timer::builder().tick(tick).build().unwrap();
+            tokio::time::advance(tick * 3 / 10).await;
+            let mut sleep = TickSleep::of(Some(&timer));
+            for tenths in 1..40 {
+                let deadline = Instant::now() + tick * tenths / 10;
+                let until = sleep.clock.deadline(deadline);
+                let (ours, of_timer) = tokio::join!(
+                    async {
+                        poll_fn(|cx| sleep.poll(until, cx)).await;
+                        Instant::now()
+                    },
+                    async {
+                        timer.sleep_until(deadline).await;
+                        Instant::now()
+                    },
+                );
+                assert_eq!(ours, of_timer, "{tick:?}, {tenths}");
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The handle for all connections of a server, the guard of each connection, and the state that they share.
 //!
-//! A connection locks this state when it opens, when its waker changes, when it checks its limits and when it ends. A
-//! request only reads the number of changes. No waker runs under the lock.
+//! A connection locks this state when it opens, when its waker changes and when it ends. A request only reads whether the
+//! shutdown has begun. No waker runs under the lock.
 
 use std::{
     error::Error,
@@ -11,7 +11,7 @@ use std::{
     iter, mem,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -28,12 +28,13 @@ use tokio::{
 
 use super::{
     ended::{Counts, Reason},
+    event_polls::EventPolls,
     requests::Requests,
     server_limits::Limits,
 };
 use crate::limit::{lock, saturating_add};
 
-/// The number of parts of the connections. A change wakes the connections of a part at once.
+/// The number of parts of the connections. The shutdown wakes the connections of a part at once.
 const PARTS: usize = 256;
 
 /// A handle for all connections of a server. These connections share the same [`Limits`].
@@ -60,40 +61,37 @@ pub struct Connections {
 
 struct Shared {
     limits: Limits,
-    changes: Changes,
+    is_shut_down: IsShutDown,
     state: Mutex<State>,
+    event_polls: Arc<EventPolls>,
     /// Wakes the callers of [`Connections::shutdown`] when no connection is open, and full servers when there is room.
     ended: Notify,
 }
 
-/// The number of changes that connections must learn of. Each poll of a connection reads it, so it shares no cache
-/// line with the state.
+/// Whether the shutdown has begun. Each poll of a connection reads it, so it shares no cache line with the state.
 #[derive(Default)]
 #[repr(align(128))]
-struct Changes(AtomicUsize);
+struct IsShutDown(AtomicBool);
 
 #[derive(Default)]
 struct State {
     counts: Counts,
-    /// The pressure, from 0 to 1.
-    pressure: f64,
-    is_shut_down: bool,
-    /// Each change replaces it.
-    next_change: Change,
-    /// The part of the connection that has waited last for the next change.
+    /// Wakes the connections. The shutdown takes it.
+    shutdown: Shutdown,
+    /// The part of the connection that has waited last for the shutdown.
     part: usize,
 }
 
-/// Wakes all connections at a change: one part after the other, so that other tasks run in between.
-struct Change(Vec<Arc<Notify>>);
+/// Wakes all connections: one part after the other, so that other tasks run in between.
+struct Shutdown(Vec<Arc<Notify>>);
 
-impl Default for Change {
+impl Default for Shutdown {
     fn default() -> Self {
         Self(iter::repeat_with(Arc::default).take(PARTS).collect())
     }
 }
 
-impl Change {
+impl Shutdown {
     /// Wakes one part in each poll, and wakes its own task.
     ///
     /// The task then runs after the tasks that are ready. Any idle worker can take all of these tasks. `yield_now`
@@ -111,7 +109,7 @@ impl Change {
     }
 }
 
-impl Drop for Change {
+impl Drop for Shutdown {
     /// Wakes the rest at once. The runtime has ended, or there was none.
     fn drop(&mut self) {
         self.0.drain(..).for_each(|part| part.notify_waiters());
@@ -121,10 +119,6 @@ impl Drop for Change {
 impl Connections {
     /// Creates a handle for a server that has no connections yet. The call needs no runtime.
     ///
-    /// # Panics
-    ///
-    /// Panics if [`min_idle`](Limits::min_idle) is longer than [`idle`](Limits::idle).
-    ///
     /// # Examples
     ///
     /// ```
@@ -133,18 +127,12 @@ impl Connections {
     /// let connections = Connections::new(Limits::new());
     /// assert_eq!(connections.counts().open(), 0);
     /// ```
-    #[track_caller]
     pub fn new(limits: Limits) -> Self {
-        if let (Some(least), Some(idle)) = (limits.min_idle, limits.idle) {
-            assert!(
-                least <= idle,
-                "min_idle must be at most idle ({idle:?}), got {least:?}"
-            );
-        }
         let shared = Arc::new(Shared {
             limits,
-            changes: Changes::default(),
+            is_shut_down: IsShutDown::default(),
             state: Mutex::default(),
+            event_polls: Arc::default(),
             ended: Notify::new(),
         });
         Self { shared }
@@ -177,7 +165,7 @@ impl Connections {
         let limits = self.limits();
         let limit = limits.max_connections;
         let mut state = self.lock();
-        if state.is_shut_down {
+        if self.is_shut_down() {
             return Err(OpenError::Shutdown);
         }
         if state.counts.open as usize >= limit {
@@ -238,9 +226,14 @@ impl Connections {
     /// ```
     pub async fn shutdown(&self) {
         {
+            // Under the lock, so that no connection opens, or begins to wait, without noticing.
             let mut state = self.lock();
-            if !mem::replace(&mut state.is_shut_down, true) {
-                self.announce_change(state);
+            if !self.shared.is_shut_down.0.swap(true, Ordering::Release) {
+                let shutdown = mem::replace(&mut state.shutdown, Shutdown(Vec::new()));
+                drop(state);
+                if let Ok(runtime) = Handle::try_current() {
+                    runtime.spawn(shutdown.announce());
+                }
             }
         }
         loop {
@@ -249,51 +242,6 @@ impl Connections {
                 return;
             }
             ended.await;
-        }
-    }
-
-    /// Sets the pressure, from 0 to 1. A higher pressure shortens the idle limit of all connections.
-    ///
-    /// Raise the pressure when the server has too few file descriptors or too little memory. The connections
-    /// with the longest idle time end first. A request that the kernel has received by then is answered.
-    ///
-    /// | pressure | idle limit |
-    /// |---|---|
-    /// | 0, the default | [`idle`](Limits::idle) |
-    /// | between 0 and 1 | between `idle` and `min_idle`, in proportion to the pressure |
-    /// | 1 | [`min_idle`](Limits::min_idle) |
-    ///
-    /// NaN and all numbers below 0 have the same effect as 0. Numbers above 1 have the same effect as 1.
-    ///
-    /// The new limit applies at once. It also applies to connections that are already idle.
-    ///
-    /// A call that raises the pressure wakes all connections, because each of them computes its deadline again. So
-    /// raise the pressure in few large steps. Within a runtime, a task wakes
-    /// the connections and lets other tasks run in between. Outside a runtime, the calling thread wakes them. A call
-    /// that lowers the pressure wakes no connection.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::hyper::{Connections, Limits};
-    ///
-    /// let limits = Limits::new()
-    ///     .idle(Duration::from_secs(60))
-    ///     .min_idle(Duration::from_secs(10));
-    /// let connections = Connections::new(limits);
-    /// let (open, allowed) = (900.0, 1_000.0);
-    /// connections.set_pressure((open / allowed - 0.8) / 0.2); // The idle limit is 35 s now.
-    /// ```
-    pub fn set_pressure(&self, pressure: f64) {
-        // NaN is 0.
-        let pressure = if pressure > 0.0 { pressure } else { 0.0 };
-        let pressure = pressure.min(1.0);
-        let mut state = self.lock();
-        let before = mem::replace(&mut state.pressure, pressure);
-        // With a lower pressure, the connections find their longer limit when the shorter limit ends.
-        if pressure > before && self.limits().min_idle.is_some() {
-            self.announce_change(state);
         }
     }
 
@@ -316,43 +264,27 @@ impl Connections {
         &self.shared.limits
     }
 
-    /// Returns the current idle limit, or `None` after the shutdown has begun.
-    pub(super) fn idle(&self) -> Option<Duration> {
-        let state = self.lock();
-        let limit = match (self.limits().idle, self.limits().min_idle) {
-            (Some(idle), Some(least)) => idle - share_of(idle - least, state.pressure),
-            (idle, _) => idle.unwrap_or(Duration::MAX),
-        };
-        (!state.is_shut_down).then_some(limit)
-    }
-
     /// Returns a future that ends when no connection is open, or when the server is no longer full, even if it is first
     /// polled later.
     pub(super) fn next_end(&self) -> Notified<'_> {
         self.shared.ended.notified()
     }
 
-    /// Returns the number of changes.
-    pub(super) fn changes(&self) -> usize {
-        self.shared.changes.0.load(Ordering::Acquire)
+    pub(super) fn event_polls(&self) -> &Arc<EventPolls> {
+        &self.shared.event_polls
     }
 
-    /// Returns the number of changes, and a future that ends at the next change, even if it is first polled later.
-    pub(super) fn next_change(&self) -> (usize, OwnedNotified) {
-        let mut state = self.lock();
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.shared.is_shut_down.0.load(Ordering::Acquire)
+    }
+
+    /// Returns a future that ends when the shutdown begins, even if it is first polled later. Returns `None` if the
+    /// shutdown has begun.
+    pub(super) fn next_shutdown(&self) -> Option<OwnedNotified> {
+        let state = &mut *self.lock();
         state.part = (state.part + 1) % PARTS;
-        let change = state.next_change.0[state.part].clone().notified_owned();
-        (self.changes(), change)
-    }
-
-    /// Wakes all connections, so that they read the new state.
-    fn announce_change(&self, mut state: MutexGuard<'_, State>) {
-        self.shared.changes.0.fetch_add(1, Ordering::Release);
-        let change = mem::take(&mut state.next_change);
-        drop(state);
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(change.announce());
-        }
+        let part = state.shutdown.0.get(state.part)?;
+        Some(part.clone().notified_owned())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

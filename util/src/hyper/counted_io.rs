@@ -45,7 +45,7 @@ impl<I: Write + Unpin> Write for CountedIo<I> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.requests.wrote(written.is_pending());
+        self.requests.wrote(buf, written.is_pending());
         written
     }
 
@@ -53,7 +53,7 @@ impl<I: Write + Unpin> Write for CountedIo<I> {
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
         match flushed {
             Poll::Ready(_) => self.requests.flushed(),
-            Poll::Pending => self.requests.wrote(true),
+            Poll::Pending => self.requests.wrote(&[], true),
         }
         flushed
     }
@@ -74,7 +74,9 @@ impl<I: Write + Unpin> Write for CountedIo<I> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.requests.wrote(written.is_pending());
+        let bytes = bufs.iter().find(|bytes| !bytes.is_empty());
+        let bytes = bytes.map_or(&[][..], |bytes| bytes);
+        self.requests.wrote(bytes, written.is_pending());
         written
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived and the responses that are
 //!   written. After this step, the poll decides whether the connection is idle.
-//! * Before a graceful shutdown begins, the runtime's I/O driver polls for events: see [`event_polls`]. Then the
+//! * Before a graceful shutdown begins, the runtime's I/O driver polls for events: see `event_polls`. Then the
 //!   connection is polled again, so that it reads a request that the kernel had already received
 //!   (`event_polls::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
@@ -44,10 +44,8 @@ use std::{
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 use tokio::{
-    task::{
-        JoinHandle,
-        coop::{has_budget_remaining, unconstrained},
-    },
+    sync::futures::OwnedNotified,
+    task::coop::{has_budget_remaining, unconstrained},
     time::Instant,
 };
 
@@ -55,8 +53,7 @@ use super::{
     connections::ConnectionGuard,
     counted_io::CountedIo,
     ended::{Ended, Reason},
-    event_polls,
-    recheck::Recheck,
+    recheck::{Recheck, poll_notified},
     requests::Counted,
 };
 use crate::limit::saturating_add;
@@ -101,7 +98,7 @@ pin_project! {
 enum State {
     Open,
     /// A limit is reached or the server shuts down. The I/O driver polls for events before the graceful shutdown begins.
-    PollingEvents(JoinHandle<()>),
+    PollingEvents(Pin<Box<OwnedNotified>>),
     /// The graceful shutdown has begun, and has time until this instant.
     Graceful(Reason, Instant),
 }
@@ -114,13 +111,20 @@ impl State {
         if let Self::Graceful(reason, until) = *self {
             return wait_or(now, until, reason);
         }
-        let limit = guard.connections.idle().ok_or(Reason::Shutdown)?;
+        if guard.connections.is_shut_down() {
+            return Err(Reason::Shutdown);
+        }
+        let limit = guard.connections.limits().idle.unwrap_or(Duration::MAX);
         let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
         let idle = match guard.requests.in_flight() {
             (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
             _ => saturating_add(now, limit.max(LEAST_WAIT)),
         };
-        Ok(age.min(idle))
+        let head = match guard.requests.first_head() {
+            Some(until) => wait_or(now, until, Reason::Header)?,
+            None => age,
+        };
+        Ok(age.min(idle).min(head))
     }
 
     /// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
@@ -209,8 +213,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
             let is_busy = this.guard.requests.end_written();
-            let new = || Recheck::new(&this.guard.connections);
-            let recheck = this.recheck.get_or_insert_with(new);
+            let recheck = this.recheck.get_or_insert_with(Recheck::new);
             let polled = poll_end(this.guard, this.state, recheck, is_busy, this.was_busy, cx);
             let Poll::Ready(reason) = polled else {
                 if let State::PollingEvents(_) = this.state {
@@ -224,17 +227,21 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 break Ended::new(reason, Some(in_flight), Ok(()));
             }
             if mem::take(&mut has_polled_events) {
-                let until = saturating_add(Instant::now(), this.guard.connections.limits().grace);
-                *this.state = State::Graceful(reason, until);
+                let grace = match reason {
+                    // Such a connection waits for the rest of the head.
+                    Reason::Header if !this.guard.requests.is_http2() => Duration::ZERO,
+                    _ => this.guard.connections.limits().grace,
+                };
+                *this.state = State::Graceful(reason, saturating_add(Instant::now(), grace));
                 connection.graceful_shutdown();
                 continue;
             }
             if let State::Open = this.state {
-                *this.state = State::PollingEvents(event_polls::begin());
+                let wait = this.guard.connections.event_polls().wait();
+                *this.state = State::PollingEvents(Box::pin(wait));
             }
-            if let State::PollingEvents(event_polls) = this.state {
-                // The poll does not use the task's budget.
-                let _ = ready!(pin!(unconstrained(event_polls)).poll(cx));
+            if let State::PollingEvents(wait) = this.state {
+                ready!(poll_notified(wait.as_mut(), cx));
             }
             *this.state = State::Open;
             has_polled_events = true;

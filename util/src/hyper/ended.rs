@@ -26,6 +26,8 @@ pub enum Reason {
     Idle,
     /// The connection reached the age that [`Limits::max_age`](super::Limits::max_age) allows.
     MaxAge,
+    /// The head of the first request took longer than the `header_timeout` of a [server](super) allows.
+    Header,
     /// The server began to [shut down](super::Connections::shutdown) its connections, or the runtime of the
     /// connection shuts down. In the second case, the connection is [cut](Ended::is_cut) or dropped.
     Shutdown,
@@ -95,8 +97,8 @@ impl<E> Ended<E> {
         self.reason
     }
 
-    /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace), or because its
-    /// runtime shuts down.
+    /// Returns whether the connection was dropped: at the end of its [grace](super::Limits::grace), because its runtime
+    /// shuts down, or because its first head of HTTP/1 was late.
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
@@ -104,8 +106,11 @@ impl<E> Ended<E> {
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
     /// These requests were in flight when the connection was cut: they had no response, or the connection had not
-    /// written the whole response to its I/O. The number is 0 if the connection was not cut. These requests are not
-    /// counted:
+    /// written the whole response to its I/O. The number is 0 if the connection was not cut.
+    ///
+    /// The number is exact on HTTP/1. On HTTP/2 it is an upper bound: if the client did not read as fast as the server wrote,
+    /// it may include responses that were written since the connection last had nothing more to write. These requests are
+    /// not counted:
     ///
     /// * a request with an incomplete head
     /// * a request whose response is written, even if another task still reads the body of the request
@@ -137,7 +142,7 @@ impl<E> Ended<E> {
 
 /// A number for each reason.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct ByReason(pub(super) [u64; 4]);
+pub(super) struct ByReason(pub(super) [u64; 5]);
 
 impl fmt::Debug for ByReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,6 +150,7 @@ impl fmt::Debug for ByReason {
             Reason::Closed,
             Reason::Idle,
             Reason::MaxAge,
+            Reason::Header,
             Reason::Shutdown,
         ];
         let counts = reasons.map(|reason| (reason, self.0[reason as usize]));
@@ -170,7 +176,7 @@ impl fmt::Debug for ByReason {
 /// assert_eq!((counts.open(), counts.dropped(), counts.ended(Reason::Idle)), (0, 1, 0));
 /// assert_eq!(
 ///     format!("{counts:?}"),
-///     "Counts { open: 0, ended: {Closed: 0, Idle: 0, MaxAge: 0, Shutdown: 0}, dropped: 1, cut: 0 }",
+///     "Counts { open: 0, ended: {Closed: 0, Idle: 0, MaxAge: 0, Header: 0, Shutdown: 0}, dropped: 1, cut: 0 }",
 /// );
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! request when tokio's I/O driver polls the kernel for events. While all workers are busy, the I/O driver does not
 //! do so. So a connection first waits for such event polls, and then decides whether it is idle.
 //!
-//! | runtime | how [`begin`] waits for one event poll |
+//! | runtime | how a task waits for one event poll |
 //! |---|---|
 //! | current-thread | A task yields. tokio polls this task again after an event poll |
 //! | multi-thread | A task sleeps on tokio's own timer, which fires directly after an event poll. If another worker holds the I/O driver, a task that yields runs again before the event poll |
@@ -12,35 +12,87 @@
 //! The first sleep may fire after an event poll that began before the sleep. The second sleep cannot fire after the
 //! same event poll. So on a multi-thread runtime, the task needs one sleep more.
 //!
-//! A task of its own waits, because other events may wake the task that drives the connection. The tests are
-//! in `tests/hyper/event_polls.rs`.
+//! A task of its own waits, because other events may wake the task that drives the connection. Connections of a runtime
+//! that must wait at about the same time share this task: until it has waited for the first time, others may join. So a
+//! shutdown, or a crowd of idle connections, has one such task in a millisecond. The tests are in
+//! `tests/hyper/event_polls.rs`.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    task::{JoinHandle, yield_now},
+    runtime::{Handle, Id, RuntimeFlavor},
+    sync::{Notify, futures::OwnedNotified},
+    task::yield_now,
     time::sleep,
 };
+
+use crate::limit::lock;
 
 /// The number of event polls for which a connection waits. One reports 1,024 events by default, and any socket of the
 /// runtime may have an event. So together they report the events of 8,192 sockets.
 const EVENT_POLLS: usize = 8;
 
-/// Begins to wait until the I/O driver has reported what the kernel had received. The task fails only if the runtime
-/// shuts down.
-#[track_caller]
-pub(super) fn begin() -> JoinHandle<()> {
-    tokio::spawn(async {
-        if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-            for _ in 0..EVENT_POLLS {
-                yield_now().await;
-            }
-        } else {
-            for _ in 0..=EVENT_POLLS {
-                // The resolution of tokio's timer. A shorter sleep may elapse before an event poll.
-                sleep(Duration::from_millis(1)).await;
-            }
+/// The wait that connections of a runtime may join, if there is one.
+#[derive(Default)]
+pub(super) struct EventPolls(Mutex<Option<(Id, Arc<Notify>)>>);
+
+impl EventPolls {
+    /// Returns a future that ends when the I/O driver of this runtime has reported what the kernel had received before
+    /// this call, or when the runtime shuts down.
+    #[track_caller]
+    pub(super) fn wait(self: &Arc<Self>) -> OwnedNotified {
+        let runtime = Handle::current();
+        let mut open = lock(&self.0);
+        if let Some((_, ended)) = open.as_ref().filter(|(id, _)| *id == runtime.id()) {
+            return ended.clone().notified_owned();
         }
-    })
+        let ended = Arc::new(Notify::new());
+        let wait = ended.clone().notified_owned();
+        *open = Some((runtime.id(), ended.clone()));
+        drop(open);
+        let shared = self.clone();
+        runtime.spawn(Wait { shared, ended }.run());
+        wait
+    }
+}
+
+/// A wait for event polls.
+struct Wait {
+    shared: Arc<EventPolls>,
+    ended: Arc<Notify>,
+}
+
+impl Wait {
+    async fn run(self) {
+        let flavor = Handle::current().runtime_flavor();
+        let one = async || match flavor {
+            RuntimeFlavor::CurrentThread => yield_now().await,
+            // The resolution of tokio's timer. A shorter sleep may elapse before an event poll.
+            _ => sleep(Duration::from_millis(1)).await,
+        };
+        one().await;
+        self.close();
+        for _ in 0..=EVENT_POLLS {
+            one().await;
+        }
+    }
+
+    /// Lets no other connection join.
+    fn close(&self) {
+        let mut open = lock(&self.shared.0);
+        if (open.as_ref()).is_some_and(|(_, ended)| Arc::ptr_eq(ended, &self.ended)) {
+            *open = None;
+        }
+    }
+}
+
+impl Drop for Wait {
+    /// The wait has ended, or the runtime drops it.
+    fn drop(&mut self) {
+        self.close();
+        self.ended.notify_waiters();
+    }
 }

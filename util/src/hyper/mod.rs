@@ -136,8 +136,8 @@
 //! poll of the connection takes this lock too, and each poll asks the sleep, under the lock of a shard. A
 //! response and each of its frames count a reference to the request.
 //!
-//! A higher [pressure](Connections::set_pressure) and a [shutdown](Connections::shutdown) wake every connection, in
-//! parts. All limits together take about 300 bytes of memory for each connection.
+//! A [shutdown](Connections::shutdown) wakes every connection, in parts. All limits together take about 300 bytes of memory
+//! for each connection.
 //!
 //! # A timer for hyper
 //!

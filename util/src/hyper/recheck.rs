@@ -1,17 +1,16 @@
 //! Wakes the task of a connection when the connection must check its limits again.
 //!
-//! There are two reasons to check: the next deadline of the connection has passed, or a limit of all connections
-//! has changed, which is a higher pressure or a shutdown. The first reason has a sleep of the connection. For the
-//! second reason, each connection waits for one of a few [`Notify`](tokio::sync::Notify)s.
+//! There are two reasons to check: the next deadline of the connection has passed, or the server shuts down. The first
+//! reason has a sleep of the connection. For the second reason, each connection waits for one of a few
+//! [`Notify`](tokio::sync::Notify)s.
 //!
 //! # Rules
 //!
-//! 1. A change stores the new value, counts itself and takes the `Notify`s out of the shared state, under one lock.
-//!    Then it notifies. A connection begins to wait for a `Notify` under the same lock, and then reads the values. So
-//!    it has read the new value, or it is woken. A `Notify` serves only one change, so that a connection whose count
-//!    is up to date is still waiting.
-//! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
-//!    another waker, because this takes a lock that all connections share.
+//! 1. The shutdown sets its flag and takes the `Notify`s out of the shared state, under one lock. Then it notifies. A
+//!    connection begins to wait for a `Notify` under the same lock, and then reads the flag. So it has seen the flag, or
+//!    it is woken.
+//! 2. A poll reads the flag and asks the sleep. It waits for the `Notify` again only with another waker, because this takes
+//!    a lock that all connections share.
 //! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer, because even
 //!    a panic that is caught runs the panic hook, which may end the process. The runtime may end between these two
 //!    steps. On a worker, the poll is pending then, and the runtime drops the task. On another thread, the poll panics,
@@ -38,17 +37,21 @@ pub(super) struct Recheck {
     sleep: Sleep,
     /// Whether `sleep` waits for the next deadline.
     pub(super) is_set: bool,
-    /// Waits for the next change.
-    change: Pin<Box<OwnedNotified>>,
-    /// The number of changes before `change`.
-    changes: usize,
-    /// The waker that `change` and `sleep` wake.
+    /// Waits for the shutdown. `None` before the first poll, and after the shutdown has begun.
+    shutdown: Option<Pin<Box<OwnedNotified>>>,
+    /// The waker that `shutdown` and `sleep` wake.
     waker: Waker,
 }
 
 /// Wakes a task and catches the panic of its waker. Otherwise the panic would end the call that wakes all other
 /// connections (`recheck::a_panicking_waker_harms_no_other_connection`).
 struct Quiet(Waker);
+
+/// Polls a wait for a [`Notify`](tokio::sync::Notify) that connections share.
+pub(super) fn poll_notified(wait: Pin<&mut OwnedNotified>, cx: &Context<'_>) -> Poll<()> {
+    let quiet = Waker::from(Arc::new(Quiet(cx.waker().clone())));
+    wait.poll(&mut Context::from_waker(&quiet))
+}
 
 impl Wake for Quiet {
     fn wake(self: Arc<Self>) {
@@ -62,33 +65,27 @@ impl RefUnwindSafe for Recheck {}
 
 impl Recheck {
     #[track_caller]
-    pub(super) fn new(connections: &Connections) -> Self {
-        let (changes, change) = connections.next_change();
+    pub(super) fn new() -> Self {
         Self {
             timer: Timer::current(),
             sleep: sleep_until(Instant::now()),
             is_set: false,
-            change: Box::pin(change),
-            changes,
-            // Differs from the waker of the first poll, so that this poll waits for the change.
+            shutdown: None,
+            // Differs from the waker of the first poll, so that this poll waits for the shutdown.
             waker: Waker::noop().clone(),
         }
     }
 
     /// Returns whether the connection must check its limits. It must read them after this call.
     pub(super) fn is_due(&mut self, connections: &Connections, cx: &mut Context<'_>) -> bool {
-        if connections.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
+        let must_learn = self.shutdown.is_some() && connections.is_shut_down();
+        if must_learn || !self.waker.will_wake(cx.waker()) {
             self.is_set = false;
             self.waker = cx.waker().clone();
-            let quiet = Waker::from(Arc::new(Quiet(self.waker.clone())));
-            loop {
-                let (changes, change) = connections.next_change();
-                self.changes = changes;
-                self.change.set(change);
-                let cx = &mut Context::from_waker(&quiet);
-                if self.change.as_mut().poll(cx).is_pending() {
-                    break;
-                }
+            self.shutdown = connections.next_shutdown().map(Box::pin);
+            if let Some(shutdown) = &mut self.shutdown {
+                // If it is ready, the flag is set.
+                let _ = poll_notified(shutdown.as_mut(), cx);
             }
         }
         !self.is_set || self.timer.is_shutdown() || self.sleep.is_elapsed()

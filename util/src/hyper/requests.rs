@@ -6,8 +6,13 @@
 //! 1. hyper has *taken* the response: the last share of the request's guard is dropped. The service's future, the body of
 //!    the response and each frame of data share the guard. HTTP/2 holds a frame until the window of its stream allows to
 //!    write it. HTTP/1 may copy a frame at once.
-//! 2. The connection has flushed its I/O afterwards, and has written nothing more in the same poll: see
-//!    [`CountedIo`](super::CountedIo). So no byte that hyper has copied waits for the client.
+//! 2. The connection has flushed its I/O afterwards: see [`CountedIo`](super::CountedIo). So no byte that hyper has copied
+//!    waits for the client.
+//!
+//! HTTP/1 flushes only when its buffer is empty, so a flush ends all requests whose responses are taken. HTTP/2 also
+//! flushes while the last frames of taken responses wait in its queue, and a flush does not tell which. So a flush of HTTP/2
+//! ends requests only if the connection writes nothing more in the same poll. While one response blocks the connection, the
+//! count is then an upper bound.
 //!
 //! So the count stays correct if the future, the body or a frame is dropped, and if the service panics. The tests are in
 //! `tests/hyper/requests.rs` and `tests/hyper/counted_io.rs`.
@@ -50,6 +55,17 @@ struct State {
     is_flushed: bool,
     /// Whether the I/O could not accept all bytes since it was last flushed.
     is_blocked: bool,
+    /// Whether the connection uses HTTP/2. `None` until it has written something.
+    is_http2: Option<bool>,
+    /// The instant at which the head of the first request must be complete. `None` without a limit, and afterwards.
+    first_head: Option<Instant>,
+}
+
+impl State {
+    /// Ends the requests whose responses are written.
+    fn end(&mut self) {
+        self.count -= mem::take(&mut self.taken);
+    }
 }
 
 impl Requests {
@@ -60,7 +76,22 @@ impl Requests {
             ended: opened,
             is_flushed: true,
             is_blocked: false,
+            is_http2: None,
+            first_head: None,
         }))
+    }
+
+    #[cfg(feature = "serve")]
+    pub(super) fn limit_first_head(&self, until: Instant) {
+        lock(&self.0).first_head = Some(until);
+    }
+
+    pub(super) fn first_head(&self) -> Option<Instant> {
+        lock(&self.0).first_head
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        lock(&self.0).is_http2 == Some(true)
     }
 
     /// Returns how many requests are in flight, and when the last request ended.
@@ -76,15 +107,17 @@ impl Requests {
     pub(super) fn end_written(&self) -> bool {
         let state = &mut *lock(&self.0);
         if state.is_flushed {
-            state.count -= state.taken;
-            state.taken = 0;
+            state.end();
         }
         state.count > 0
     }
 
-    /// Records the result of a write.
-    pub(super) fn wrote(&self, is_pending: bool) {
+    /// Records the result of a write. `bytes` are the first ones that the connection wants to write.
+    ///
+    /// The first byte tells the protocol: it is the `H` of a status line, or 0 in the length of the SETTINGS frame.
+    pub(super) fn wrote(&self, bytes: &[u8], is_pending: bool) {
         let mut state = lock(&self.0);
+        state.is_http2 = state.is_http2.or(bytes.first().map(|byte| *byte == 0));
         state.is_flushed = false;
         state.is_blocked |= is_pending;
     }
@@ -96,6 +129,9 @@ impl Requests {
         if mem::take(&mut state.is_blocked) && state.taken > 0 {
             state.ended = Instant::now();
         }
+        if state.is_http2 == Some(false) {
+            state.end();
+        }
     }
 }
 
@@ -106,7 +142,10 @@ pub(super) struct InFlight(Arc<Requests>);
 impl InFlight {
     /// Adds a request to the count and returns its guard.
     pub(super) fn begin(requests: &Arc<Requests>) -> Arc<Self> {
-        lock(&requests.0).count += 1;
+        let mut state = lock(&requests.0);
+        state.count += 1;
+        state.first_head = None;
+        drop(state);
         Arc::new(Self(requests.clone()))
     }
 }
@@ -296,20 +335,20 @@ mod tests {
         assert_eq!(requests.in_flight(), (0, opened + second));
     }
 
-    /// A flush ends no request if more bytes wait after it, in the same poll.
+    /// A flush of HTTP/2 ends no request if more bytes wait after it, in the same poll.
     #[tokio::test(start_paused = true)]
     async fn a_blocked_connection_is_busy() {
         let opened = Instant::now();
         let requests = Arc::new(Requests::new(opened));
         let second = Duration::from_secs(1);
         drop(InFlight::begin(&requests));
-        requests.wrote(false);
+        requests.wrote(b"\0", false);
         requests.flushed();
-        requests.wrote(true);
+        requests.wrote(b"", true);
         requests.end_written();
         assert_eq!(requests.in_flight(), (1, opened));
         tokio::time::advance(second).await;
-        requests.wrote(false);
+        requests.wrote(b"", false);
         requests.flushed();
         requests.end_written();
         assert_eq!(requests.in_flight(), (0, opened + second));

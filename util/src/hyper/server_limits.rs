@@ -27,7 +27,6 @@ use crate::limit::setters;
 #[must_use = "limits do nothing until they are given to `Connections::new`"]
 pub struct Limits {
     pub(super) idle: Option<Duration>,
-    pub(super) min_idle: Option<Duration>,
     pub(super) max_age: Option<Duration>,
     pub(super) jitter: f64,
     pub(super) grace: Duration,
@@ -48,7 +47,6 @@ impl Limits {
     pub const fn new() -> Self {
         Self {
             idle: None,
-            min_idle: None,
             max_age: None,
             jitter: 0.1,
             grace: Duration::from_secs(30),
@@ -79,24 +77,6 @@ impl Limits {
         /// assert!(format!("{limits:?}").contains("idle: Some(60s)"));
         /// ```
         idle: Duration;
-
-        /// Sets the idle limit for a [pressure](super::Connections::set_pressure) of 1, the highest pressure.
-        ///
-        /// If `min_idle` is not set, the pressure does not change the idle limit. If [`idle`](Self::idle) is not
-        /// set, `min_idle` has no effect.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use tokio_wheel::Duration;
-        /// use tokio_wheel_util::hyper::{Connections, Limits};
-        ///
-        /// let limits = Limits::new()
-        ///     .idle(Duration::from_secs(60))
-        ///     .min_idle(Duration::from_secs(5));
-        /// Connections::new(limits).set_pressure(1.0); // The idle limit is 5 s now.
-        /// ```
-        min_idle: Duration;
 
         /// Limits the age of a connection.
         ///

@@ -1,10 +1,6 @@
 //! Constructors and configuration of an idle set.
 //!
-//! Invariants of a set:
-//!
-//! * A set has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
-//! * The minimal timeout of a set is at most its timeout
-//!   (`a_minimal_timeout_is_at_most_the_timeout`).
+//! A set has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
 
 use std::{
     error::Error, fmt, hash::RandomState, marker::PhantomData, sync::Arc,
@@ -14,7 +10,6 @@ use std::{
 use tokio_wheel::{Duration, Timer};
 
 use super::{
-    pressure::Pressure,
     reaper::Reaper,
     set::{Handle, IdleSet},
     shards::Shards,
@@ -48,14 +43,6 @@ pub enum BuildError {
         /// The highest number of shards that is allowed.
         max: usize,
     },
-    /// The minimal timeout is longer than the timeout of the set.
-    #[non_exhaustive]
-    MinTimeout {
-        /// The minimal timeout that the caller set.
-        given: Duration,
-        /// The timeout of the set. The minimal timeout must not be longer.
-        max: Duration,
-    },
 }
 
 impl fmt::Display for BuildError {
@@ -63,9 +50,6 @@ impl fmt::Display for BuildError {
         match self {
             Self::Shards { given, max } => {
                 write!(f, "shards must be between 1 and {max}, got {given}")
-            }
-            Self::MinTimeout { given, max } => {
-                write!(f, "min_timeout must be at most {max:?}, got {given:?}")
             }
         }
     }
@@ -90,7 +74,6 @@ impl Error for BuildError {}
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder<K, S = RandomState> {
     timeout: Duration,
-    minimum: Option<Duration>,
     hasher: S,
     shards: Option<usize>,
     timer: Option<Timer>,
@@ -123,8 +106,8 @@ impl<K> IdleSet<K> {
 
     /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
     ///
-    /// The set rounds deadlines up to the timer's tick, and the timer rounds each wait of the reaper up once more. Any
-    /// executor may poll the reaper.
+    /// The set rounds deadlines up to 1/64 ms, or to the timer's tick if that is finer. A key expires when a sleep of the
+    /// timer would be ready. Any executor may poll the reaper.
     ///
     /// # Examples
     ///
@@ -161,7 +144,6 @@ impl<K> IdleSet<K> {
     pub fn builder(timeout: Duration) -> Builder<K> {
         Builder {
             timeout,
-            minimum: None,
             hasher: RandomState::new(),
             shards: None,
             timer: None,
@@ -197,37 +179,6 @@ impl<K, S> Builder<K, S> {
         self
     }
 
-    /// Sets the shortest timeout to which [pressure](IdleSet::set_pressure) can reduce a key's
-    /// timeout.
-    ///
-    /// The default is the timeout of the set. With this default, pressure has no effect. Pressure
-    /// also has no effect if the minimal timeout is a day or longer. The reason is that the
-    /// calculation uses at most one day of the set's timeout.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Instant};
-    /// use tokio_wheel_util::idle::IdleSet;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
-    /// let start = Instant::now();
-    /// let (set, mut reaper) = IdleSet::builder(Duration::from_secs(60))
-    ///     .min_timeout(Duration::from_secs(10))
-    ///     .build()?;
-    /// set.set_pressure(1.0);
-    /// set.touch("a");
-    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
-    /// assert_eq!(start.elapsed(), Duration::from_secs(10));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn min_timeout(mut self, min_timeout: Duration) -> Self {
-        self.minimum = Some(min_timeout);
-        self
-    }
-
     /// Sets the hasher for the keys.
     ///
     /// The default is a [`RandomState`]. It protects the set against attackers who choose keys
@@ -251,7 +202,6 @@ impl<K, S> Builder<K, S> {
     pub fn hasher<H>(self, hasher: H) -> Builder<K, H> {
         Builder {
             timeout: self.timeout,
-            minimum: self.minimum,
             hasher,
             shards: self.shards,
             timer: self.timer,
@@ -259,7 +209,7 @@ impl<K, S> Builder<K, S> {
         }
     }
 
-    /// Sets the timer on which the reaper waits. The set rounds deadlines up to the timer's tick.
+    /// Sets the timer on which the reaper waits: see [`IdleSet::with_timer`].
     ///
     /// Without this setting, the reaper waits on the default timer of the runtime that polls it.
     /// The tick is then 1 ms.
@@ -292,9 +242,7 @@ impl<K, S> Builder<K, S> {
     ///
     /// # Errors
     ///
-    /// * [`BuildError::Shards`] if the number of shards is out of range.
-    /// * [`BuildError::MinTimeout`] if the [minimal timeout](Self::min_timeout) is longer than the
-    ///   timeout.
+    /// [`BuildError::Shards`] if the number of shards is out of range.
     ///
     /// # Examples
     ///
@@ -302,11 +250,11 @@ impl<K, S> Builder<K, S> {
     /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::idle::IdleSet;
     ///
-    /// let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
-    /// assert!(IdleSet::<u64>::builder(minute).min_timeout(second).build().is_ok());
+    /// let builder = || IdleSet::<u64>::builder(Duration::from_secs(60));
+    /// assert!(builder().shards(1_024).build().is_ok());
     ///
-    /// let error = IdleSet::<u64>::builder(second).min_timeout(minute).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "min_timeout must be at most 1s, got 60s");
+    /// let error = builder().shards(1_025).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "shards must be between 1 and 1024, got 1025");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         let shards = self.shards.unwrap_or_else(|| {
@@ -318,16 +266,8 @@ impl<K, S> Builder<K, S> {
             let (given, max) = (shards, MAX_SHARDS);
             return Err(BuildError::Shards { given, max });
         }
-        let minimum = self.minimum.unwrap_or(self.timeout);
-        if minimum > self.timeout {
-            let (given, max) = (minimum, self.timeout);
-            return Err(BuildError::MinTimeout { given, max });
-        }
         let alarm = TickSleep::of(self.timer.as_ref());
-        let clock = alarm.clock;
-        let tick = Duration::from_nanos(clock.tick);
-        let pressure = Pressure::new(tick, self.timeout, minimum);
-        let shards = Arc::new(Shards::new(clock, pressure, shards.next_power_of_two()));
+        let shards = Arc::new(Shards::new(alarm.clock, shards.next_power_of_two()));
         let handle = Arc::new(Handle {
             shards: shards.clone(),
             timeout: self.timeout,
@@ -341,7 +281,6 @@ impl<K, S> fmt::Debug for Builder<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("timeout", &self.timeout)
-            .field("min_timeout", &self.minimum)
             .field("shards", &self.shards)
             .field("timer", &self.timer)
             .finish_non_exhaustive()

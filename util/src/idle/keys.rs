@@ -4,8 +4,7 @@
 //! A record in the table has all data that a touch needs, including the deadline. So a touch
 //! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
 //! wheel reaches the tick of the entry, there are two cases. If the key is due, the shard removes
-//! it. Otherwise the shard registers a new entry at the tick at which the key is due now.
-//! [`pressure`](super::pressure) defines the tick at which a key is due.
+//! it. Otherwise the shard registers a new entry at the deadline that the key has now.
 //!
 //! | Operation | Before it      | Under the lock                           | After it               |
 //! |-----------|----------------|------------------------------------------|------------------------|
@@ -24,8 +23,8 @@
 //!
 //! * Each record has one entry in the wheel, and each entry has one record. The record stores the
 //!   entry's index, and the entry stores the record's digest.
-//! * The tick of an entry is at most the tick at which its key is due. A touch resets an entry only
-//!   if the entry would fire too late.
+//! * The tick of an entry is at most the deadline of its key. A touch resets an entry only if the entry
+//!   would fire too late.
 //! * An entry whose tick is before the `now` of its wheel is [overtaken](super::shard), and has a line.
 //!
 //! # Rules
@@ -84,6 +83,9 @@ impl<K> Shards<K> {
     // instead of 307.
     #[inline(always)]
     pub(super) fn lock(&self, digest: Digest) -> Result<LockedShard<'_, K>, Touched> {
+        if self.is_closed() {
+            return Err(Touched::Closed);
+        }
         let shard = self.slot(digest).get().ok_or(Touched::Absent)?.as_ref();
         let locked = shard.and_then(|shard| self.lock_shard(shard));
         locked.ok_or(Touched::Closed)
@@ -149,7 +151,6 @@ impl<K> LockedShard<'_, K> {
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
     ) -> Touched {
-        let pressure = &self.shards.pressure;
         let (table, wheel) = self.parts();
         let Some(mut found) = find(table, digest, equals) else {
             return Touched::Absent;
@@ -161,8 +162,8 @@ impl<K> LockedShard<'_, K> {
             record.deadline = record.deadline.max(deadline(record.timeout));
             return Touched::Present;
         };
-        (record.timeout, record.deadline) = (timeout, deadline(timeout));
-        let due = pressure.due(record.deadline, timeout);
+        let due = deadline(timeout);
+        (record.timeout, record.deadline) = (timeout, due);
         let entry = wheel.key(record.index);
         if wheel.deadline(entry).is_some_and(|tick| due < tick) {
             wheel.reset(entry, due);
@@ -174,9 +175,8 @@ impl<K> LockedShard<'_, K> {
     /// Inserts a key, which must be absent. The caller has locked the shard [with
     /// room](Shards::lock_with_room).
     pub(super) fn insert(&mut self, digest: Digest, key: K, timeout: u64, deadline: Tick) {
-        let due = self.shards.pressure.due(deadline, timeout);
         let (table, wheel) = self.parts();
-        let entry = wheel.insert_in_room(due, digest);
+        let entry = wheel.insert_in_room(deadline, digest);
         table.insert(Record {
             key,
             deadline,
@@ -184,7 +184,7 @@ impl<K> LockedShard<'_, K> {
             digest,
             index: entry.index(),
         });
-        self.publish(due, entry);
+        self.publish(deadline, entry);
     }
 
     /// Publishes the tick of an entry that was registered or reset, if it is earlier than the published tick. If the
@@ -213,20 +213,16 @@ impl<K> LockedShard<'_, K> {
         Some(removed)
     }
 
-    /// Returns the effective deadline of a key.
+    /// Returns the deadline of a key.
     pub(super) fn deadline(&mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<Tick> {
-        let pressure = &self.shards.pressure;
         let found = find(&mut self.state.data.table, digest, equals)?;
-        Some(pressure.effective(found.get().deadline, found.get().timeout))
+        Some(found.get().deadline)
     }
 
-    /// Removes and returns a key that is due at `to` or earlier. `to` is a tick of the wheels.
+    /// Removes and returns a key that is due at `to` or earlier.
     ///
     /// The method makes at most `steps` steps. It subtracts the number of steps that it made from
     /// `steps`. If it returns `None` and no step is left, the shard may still have a due key.
-    ///
-    /// If a task touches a key after the pressure has fallen, the method uses the lower pressure for
-    /// this key, because it reads the pressure under the lock.
     pub(super) fn expire(&mut self, to: Tick, steps: &mut usize) -> Option<K> {
         while let Some(entry) = self.next_entry(to, steps) {
             let due = self.remove_if_due(&entry, to);
@@ -264,12 +260,11 @@ impl<K> LockedShard<'_, K> {
     /// Removes and returns the key of an entry that has left the wheel, if the key is due at `to` or
     /// earlier. Otherwise registers a new entry for the key.
     fn remove_if_due(&mut self, entry: &Removed<Digest>, to: Tick) -> Option<K> {
-        let pressure = &self.shards.pressure;
         let (table, wheel) = self.parts();
         let (digest, index) = (entry.value, entry.key.index());
         let mut found = (table.find(digest.spread(), |record| record.index == index))
             .expect("an entry has a record");
-        let due = pressure.due(found.get().deadline, found.get().timeout);
+        let due = found.get().deadline;
         if due <= to {
             return Some(found.remove().0.key);
         }
@@ -289,17 +284,13 @@ mod tests {
     use bounded_wheel::CHUNK;
 
     use super::{
-        super::{
-            pressure::Pressure,
-            table::{Hashed, LITTLE},
-        },
+        super::table::{Hashed, LITTLE},
         *,
     };
     use crate::ground::clock::Clock;
 
     impl<K> LockedShard<'_, K> {
         pub(in super::super) fn assert_invariants(&mut self) {
-            let pressure = &self.shards.pressure;
             let published = self.shard.published();
             let state = &mut *self.state;
             let (table, wheel) = (&mut state.data.table, &state.wheel);
@@ -308,7 +299,7 @@ mod tests {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 let tick = wheel.deadline(entry).unwrap();
-                assert!(tick <= pressure.due(record.deadline, record.timeout));
+                assert!(tick <= record.deadline);
                 assert!(published <= tick);
                 assert!(tick >= wheel.now() || state.data.overtaken.contains(&(tick, entry)));
             }
@@ -323,12 +314,11 @@ mod tests {
         }
     }
 
-    /// Returns a set with one shard, in which pressure has no effect.
+    /// Returns a set with one shard.
     fn one_shard() -> Shards<u32> {
         // Because the tick is an hour, the wheel begins at tick 0 even on a slow machine.
         let clock = Clock::new(Duration::from_secs(3_600));
-        let pressure = Pressure::new(Duration::from_nanos(1), Duration::ZERO, Duration::ZERO);
-        let shards = Shards::new(clock, pressure, 1);
+        let shards = Shards::new(clock, 1);
         assert!(shards.shard_of(digest(0)).is_some());
         shards
     }

@@ -1,4 +1,4 @@
-//! Loom models of the races between touches, changes of the pressure and the reaper.
+//! Loom models of the races between touches and the reaper.
 //!
 //! The wheels have 2 levels of 4 slots. `.ci/loom` runs the models. A model runs the crate's own
 //! code. Loom replaces only the locks and atomics (see [`sync`](crate::ground::sync)). The files in
@@ -19,7 +19,6 @@ use bounded_wheel::Tick;
 
 use super::{
     digest::Digest,
-    pressure::Pressure,
     shards::Shards,
     sweep::Sweep,
     touched::Touched::{self, Absent, Closed, Inserted, Present},
@@ -40,10 +39,6 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// The timeout of the set, in ticks. Under a pressure of 1, a key with this timeout loses all these
-/// ticks. A key with a timeout of 0 loses nothing.
-const TIMEOUT: u64 = 7;
-
 const NOW: Tick = 1;
 
 /// A key of shard 0, if the set has two shards.
@@ -57,9 +52,7 @@ const B: u8 = 2;
 fn late(shards: usize) -> Arc<Shards<u8>> {
     // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
     let clock = Clock::new(Duration::from_secs(3_600));
-    let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
-    let pressure = Pressure::new(tick, timeout, Duration::ZERO);
-    let shards = Arc::new(Shards::new(clock, pressure, shards));
+    let shards = Arc::new(Shards::new(clock, shards));
     let (_, old) = counting_waker();
     assert_eq!(shards.armed.arm(&old, || NOW), NOW);
     shards
@@ -102,9 +95,9 @@ fn sweep(shards: &Shards<u8>, until: Tick) -> Option<u8> {
     Sweep::to(until).next_key(shards, &mut 32)
 }
 
-/// Returns the tick of the clock for which the reaper waits.
+/// Returns the tick for which the reaper waits.
 fn wait(shards: &Shards<u8>, waker: &Waker) -> Tick {
-    shards.wait(waker).unwrap().1
+    shards.wait(waker).unwrap()
 }
 
 /// Lets the reaper begin to wait while `others` run. Returns the last tick for which it waits: if a
@@ -207,57 +200,33 @@ fn touch_races_close() {
     });
 }
 
-/// Never late: the pressure rises while the reaper begins to wait. The reaper waits at most until
-/// the new effective deadline, or the thread that raises the pressure wakes the reaper.
-///
-/// Two threads raise the pressure at the same time.
+/// A thread that has seen that the set is closed touches no key of the shards that the close has not reached.
 #[test]
-fn pressure_races_wait() {
+fn touches_race_close() {
     loom::model(|| {
         let shards = late(2);
-        touch(&shards, A, TIMEOUT, 9);
-        let until = wait_beside(
-            &shards,
-            [
-                |shards| shards.set_pressure(0.5),
-                |shards| shards.set_pressure(1.0),
-            ],
-        );
-        let deadline = shards.pressure.effective(9, TIMEOUT);
-        assert!(until <= deadline, "waits until {until:?}, not {deadline:?}");
-    });
-}
-
-/// Never late: if a key is inserted while the pressure rises, the reaper waits at most until the
-/// key's effective deadline.
-#[test]
-fn pressure_races_insertion() {
-    loom::model(|| {
-        let shards = late(2);
-        let rises = {
+        assert_eq!(touch(&shards, B, 0, 2), Inserted);
+        let closer = {
             let shards = shards.clone();
-            thread::spawn(move || shards.set_pressure(1.0))
+            thread::spawn(move || shards.close().len())
         };
-        assert_eq!(touch(&shards, A, TIMEOUT, 9), Inserted);
-        rises.join().unwrap();
-        let (_, waker) = counting_waker();
-        assert!(wait(&shards, &waker) <= 2);
+        let first = touch(&shards, A, 0, 2);
+        let then = touch_existing(&shards, B, None, 2);
+        assert!(first != Closed || then == Closed, "{first:?}, {then:?}");
+        closer.join().unwrap();
     });
 }
 
-/// Exactly once, and never early: either a touch postpones the key, or the reaper returns it. If the
-/// key is touched after the pressure has fallen to 0, the key keeps its full timeout.
+/// Exactly once: either a touch postpones the key, or the reaper returns it.
 #[test]
-fn pressure_races_expire() {
+fn touch_races_expire() {
     loom::model(|| {
         let shards = late(1);
-        shards.set_pressure(1.0);
-        touch(&shards, A, TIMEOUT, 8);
+        touch(&shards, A, 0, NOW);
         let reaper = {
             let shards = shards.clone();
-            thread::spawn(move || sweep(&shards, shards.pressure.ahead(NOW)))
+            thread::spawn(move || sweep(&shards, NOW))
         };
-        shards.set_pressure(0.0);
         let touched = touch_existing(&shards, A, None, 8);
         let reaped = reaper.join().unwrap();
         assert_eq!(reaped.is_some(), touched == Absent, "{touched:?}");

@@ -54,8 +54,7 @@
 //! exactly once. A task can still touch or remove an expired key until the reaper returns the key.
 //!
 //! A key's deadline is the time of its last touch plus its timeout, rounded up to a tick.
-//! [Pressure](#overload) makes deadlines earlier. [`reap`](Reaper::reap) never returns a key before
-//! its deadline, but [`shed`](Reaper::shed) does. Both methods return keys in the order of their
+//! [`reap`](Reaper::reap) never returns a key before its deadline, but [`shed`](Reaper::shed) does. Both methods return keys in the order of their
 //! deadlines. If several keys have deadlines in one tick, these keys come in any order.
 //!
 //! After the last handle is dropped, the reaper still returns each remaining key when the key
@@ -77,16 +76,9 @@
 //! # Overload
 //!
 //! A server that runs out of a resource can close the connections that have been silent for the
-//! longest time. There are two ways to do this:
-//!
-//! * [`Reaper::shed`] removes and returns the key that is closest to its deadline, without waiting.
-//! * [`IdleSet::set_pressure`] shortens all timeouts. A pressure of 0 has no effect. A pressure of
-//!   1 shortens the set's timeout to [`Builder::min_timeout`]. When the pressure rises, all
-//!   deadlines move at once. When it falls, they move back.
-//!
-//! A touch costs the same under pressure and after a shed. Some insertions after a shed cost more:
-//! see [`Reaper::shed`]. The server in `examples/idle_reaper.rs` uses both ways when it has little
-//! room for more connections.
+//! longest time: [`Reaper::shed`] removes and returns the key that is closest to its deadline, without
+//! waiting. Some insertions after a shed cost more. The server in `examples/idle_reaper.rs` sheds when it
+//! is full.
 //!
 //! # What it costs
 //!
@@ -117,7 +109,6 @@
 // * `sweep`: one visit to all shards.
 // * `shards`: the state that the handles and the reaper share: the shards, and what a thread does before
 //   it wakes the reaper.
-// * `pressure`: the pressure, and the lead of the wheels over the clock.
 // * `keys`: the operations on the keys of a shard.
 // * `shard`: a table of keys and a wheel behind one lock, and the entries that a shed has overtaken.
 // * `table`: the hash table of a shard.
@@ -130,7 +121,6 @@ mod digest;
 mod keys;
 #[cfg(all(test, tokio_wheel_util_loom))]
 mod loom_tests;
-mod pressure;
 mod reaper;
 mod set;
 mod shard;

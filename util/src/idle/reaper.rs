@@ -143,7 +143,6 @@ impl<K> Reaper<K> {
     ///
     /// * The earliest deadline passes.
     /// * A touch sets an earlier deadline.
-    /// * The pressure rises.
     /// * The last handle is dropped.
     ///
     /// The task may also wake while no key is expired. This happens at an old deadline of a key
@@ -181,8 +180,7 @@ impl<K> Reaper<K> {
     ///
     /// A server can use this method when it runs out of a resource, such as file descriptors. The
     /// server can then close the connections that have been silent for the longest time. The method
-    /// returns the key that [`reap`](Self::reap) would return next under the current
-    /// [pressure](super::IdleSet::set_pressure).
+    /// returns the key that [`reap`](Self::reap) would return next.
     ///
     /// Returns `None` if no key with a deadline is left. A key has no deadline if its timeout is too
     /// long for any clock, such as [`Duration::MAX`](tokio_wheel::Duration::MAX). A shed never returns such
@@ -298,12 +296,12 @@ impl<K> Reaper<K> {
                 }
             } else {
                 let now = self.shards.clock.now().max(reached);
-                let Some((until, alarm)) = self.shards.wait(cx.waker()) else {
+                let Some(until) = self.shards.wait(cx.waker()) else {
                     return Poll::Ready(None);
                 };
-                if alarm > now {
-                    ready!(self.alarm.poll(alarm, cx));
-                    reached = alarm;
+                if until > now {
+                    ready!(self.alarm.poll(until, cx));
+                    reached = until;
                 }
                 until
             };

@@ -105,100 +105,6 @@ impl<K, S> IdleSet<K, S> {
         self.handle.timeout
     }
 
-    /// Sets the pressure, which shortens the timeouts of all keys. The pressure is a number from 0
-    /// to 1.
-    ///
-    /// At 0, the keys have their full timeouts. If the pressure is 1, a key without a timeout of
-    /// its own expires after the [minimal timeout](super::Builder::min_timeout). Without a minimal timeout, pressure has no
-    /// effect. A server can use pressure when it comes close to a limit, such as its number of file
-    /// descriptors.
-    ///
-    /// The deadline of each key moves at once. Each key loses a part of its timeout. This part is
-    /// the pressure times the difference between the key's timeout and the minimal timeout. No key
-    /// loses more time than a key with the set's timeout loses. If the set's timeout is longer than
-    /// a day, the calculation uses one day instead.
-    ///
-    /// In this table, the set has a timeout of 60 s and a minimal timeout of 10 s:
-    ///
-    /// | key's timeout        | at pressure 0 | at pressure 0.5 | at pressure 1 |
-    /// |----------------------|---------------|-----------------|---------------|
-    /// | 5 s                  | 5 s           | 5 s             | 5 s           |
-    /// | 10 s                 | 10 s          | 10 s            | 10 s          |
-    /// | 30 s                 | 30 s          | 20 s            | 10 s          |
-    /// | 60 s (set's timeout) | 60 s          | 35 s            | 10 s          |
-    /// | 300 s                | 300 s         | 275 s           | 250 s         |
-    /// | no end               | no end        | no end          | no end        |
-    ///
-    /// When the pressure rises, the reaper wakes and returns the keys whose new deadlines have
-    /// passed. When the pressure falls, the keys that are still in the set regain their time. The
-    /// reaper never returns a key before its current deadline. The set rounds the lost time down to
-    /// a tick.
-    ///
-    /// The set changes a pressure below 0 to 0, a pressure above 1 to 1, and NaN to 0.
-    ///
-    /// # What it costs
-    ///
-    /// The call takes the same time for any number of keys. After a rise, the reaper does the work
-    /// of a whole period at once. It returns the keys that expire in this period. If a key of this
-    /// period was touched, the reaper moves its entry.
-    ///
-    /// The length of this period is a product. Its factors are the rise of the pressure, and the
-    /// set's timeout minus the minimal timeout. So the set's timeout should be the timeout of most
-    /// keys. Suppose the set has a timeout of a day, and most keys have a timeout of a minute. Then
-    /// a rise of the pressure by 0.001 makes the reaper look at all these keys.
-    ///
-    /// A server may set the pressure each time it inserts or removes a key. For example, the
-    /// pressure can be the number of keys divided by a limit. If the pressure comes from a
-    /// measurement that jitters, the server should round it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
-    /// use tokio_wheel_util::idle::IdleSet;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
-    /// let start = Instant::now();
-    /// let (set, mut reaper) = IdleSet::builder(Duration::from_secs(60))
-    ///     .min_timeout(Duration::from_secs(10))
-    ///     .build()?;
-    /// set.touch("silent");
-    /// sleep(Duration::from_secs(20)).await;
-    /// set.touch("talks");
-    ///
-    /// set.set_pressure(1.0);
-    /// assert_eq!(reaper.reap().await.as_deref(), Some("silent"));
-    /// assert_eq!(start.elapsed(), Duration::from_secs(20));
-    ///
-    /// set.set_pressure(0.5);
-    /// assert_eq!(reaper.reap().await.as_deref(), Some("talks"));
-    /// assert_eq!(start.elapsed(), Duration::from_secs(55));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_pressure(&self, pressure: f64) {
-        self.handle.shards.set_pressure(pressure);
-    }
-
-    /// Returns the current pressure, from 0 to 1: see [`set_pressure`](Self::set_pressure).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::idle::IdleSet;
-    ///
-    /// let (set, _reaper) = IdleSet::<u64>::new(Duration::from_secs(30));
-    /// assert_eq!(set.pressure(), 0.0);
-    /// set.set_pressure(1.5);
-    /// assert_eq!(set.pressure(), 1.0);
-    /// ```
-    #[must_use]
-    pub fn pressure(&self) -> f64 {
-        self.handle.shards.pressure.get()
-    }
-
     /// Returns the number of keys, including expired keys that the reaper has not returned yet.
     ///
     /// The method locks one shard after another. Other threads may insert or remove keys in the
@@ -460,8 +366,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
 
     /// Returns the deadline of a key, rounded up to a tick, or `None` if the key is absent.
     ///
-    /// The deadline moves when a task touches the key or changes the
-    /// [pressure](Self::set_pressure).
+    /// The deadline moves when a task touches the key.
     ///
     /// # Examples
     ///

@@ -166,7 +166,7 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Returns the published tick, as a tick of the wheels, without taking the lock.
+    /// Returns the published tick without taking the lock.
     #[inline]
     pub(super) fn published(&self) -> Tick {
         self.published.0.load(Ordering::Relaxed)

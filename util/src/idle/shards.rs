@@ -16,24 +16,25 @@
 //! them finds the value of the other. So no shard of a closed set is open, and no key stays in a
 //! closed set. Models: `touch_races_touch`, `touch_races_close`.
 //!
+//! A close takes one lock after another. It first sets a flag, which each operation reads before it takes a lock. So after
+//! a thread has seen that the set is closed, the set is closed for this thread. Model: `touches_race_close`.
+//!
 //! # The locks
 //!
 //! Each shard has a lock, and the reaper's waker has one. A thread holds at most one of these locks at a time.
 //!
 //! # How a handle wakes the reaper
 //!
-//! The reaper waits for the [armed](crate::ground::armed) tick, which is a tick of the wheels. A thread that may have to
-//! wake the reaper makes its work visible first, and then lowers the armed tick:
+//! The reaper waits for the [armed](crate::ground::armed) tick. A thread that may have to wake the reaper makes its work
+//! visible first, and then lowers the armed tick:
 //!
 //! | a thread that | first | lowers the armed tick |
 //! |---|---|---|
 //! | inserts or resets an entry | publishes the tick in the shard | to this tick, if it was published later before |
-//! | raises the [lead](super::pressure) | stores the new lead | to 0 |
 //! | drops the last handle | sets a flag | to 0 |
 //!
-//! The reaper reads the flag and the lead after it has armed. Then it sets its alarm by this lead. Models in
-//! `idle/loom_tests.rs`: `touch_races_wait`, `pressure_races_wait`, `insertion_behind_a_shed_races_wait`,
-//! `last_handle_races_wait`.
+//! The reaper reads the flag after it has armed. Models in `idle/loom_tests.rs`: `touch_races_wait`,
+//! `insertion_behind_a_shed_races_wait`, `last_handle_races_wait`.
 //!
 //! If the reaper's waker panics, the touch still succeeds (`a_panicking_waker_harms_no_touch`). Wakers may use the set
 //! (`tests/idle/user_code.rs`, `wakers_may_use_the_set`).
@@ -44,7 +45,6 @@ use bounded_wheel::{NEVER, Tick};
 
 use super::{
     digest::Digest,
-    pressure::Pressure,
     shard::{Closed, Shard},
 };
 use crate::ground::{
@@ -62,21 +62,19 @@ type Slot<K> = OnceLock<Option<Box<Shard<K>>>>;
 pub(super) struct Shards<K> {
     pub(super) clock: Clock,
     slots: Box<[Slot<K>]>,
-    pub(super) pressure: Pressure,
     pub(super) armed: Armed,
     /// Not 0 after the last handle was dropped.
     is_abandoned: AtomicU64,
-    /// Whether the reaper was dropped: 1 or 0.
+    /// Whether the reaper is dropped: 1 or 0.
     is_closed: AtomicU64,
 }
 
 impl<K> Shards<K> {
     /// Creates the state of a set. The number of shards must be a power of two.
-    pub(super) fn new(clock: Clock, pressure: Pressure, shards: usize) -> Self {
+    pub(super) fn new(clock: Clock, shards: usize) -> Self {
         Self {
             clock,
             slots: iter::repeat_with(OnceLock::new).take(shards).collect(),
-            pressure,
             armed: Armed::new(),
             is_abandoned: AtomicU64::new(0),
             is_closed: AtomicU64::new(0),
@@ -91,9 +89,12 @@ impl<K> Shards<K> {
 
     /// Returns the shard of a key, and creates the shard if necessary. Returns `None` if the set is closed.
     pub(super) fn shard_of(&self, digest: Digest) -> Option<&Shard<K>> {
+        if self.is_closed() {
+            return None;
+        }
         let slot = self.slot(digest);
         if slot.get().is_none() {
-            let shard = Shard::new(self.pressure.ahead(self.clock.now()));
+            let shard = Shard::new(self.clock.now());
             // `set` fails if another thread has set the slot in the meantime.
             let _ = slot.set(Some(shard));
         }
@@ -117,24 +118,27 @@ impl<K> Shards<K> {
 
     /// Returns the number of keys. Locks each shard in turn.
     pub(super) fn len(&self) -> usize {
+        if self.is_closed() {
+            return 0;
+        }
         let open = self.shards().filter_map(Shard::lock);
         open.map(|state| state.data.table.len()).sum()
     }
 
+    #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire) != 0
     }
 
     /// Closes all shards. Returns their content.
     pub(super) fn close(&self) -> Vec<Closed<K>> {
+        self.is_closed.store(1, Ordering::Release);
         let close = |slot: &Slot<K>| {
             // `set` fails if the shard exists.
             let _ = slot.set(None);
             Some(slot.get()?.as_ref()?.close())
         };
-        let closed: Vec<_> = self.slots.iter().filter_map(close).collect();
-        self.is_closed.store(1, Ordering::Release);
-        closed
+        self.slots.iter().filter_map(close).collect()
     }
 
     /// Returns the earliest tick of all shards. No key is due before this tick.
@@ -148,25 +152,17 @@ impl<K> Shards<K> {
         1 + self.slots.len() / LOOKS
     }
 
-    /// Arms for the next tick at which the set has work. Returns this tick, as a tick of the wheels, and the tick of the
-    /// clock at which the wheels reach it. No key of the set is due before this tick.
+    /// Arms for the next tick at which the set has work, and returns it. No key of the set is due before this tick.
     ///
     /// The reaper calls this method after a sweep has ended. Returns `None` if the set is empty and its last handle was
     /// dropped.
-    pub(super) fn wait(&self, waker: &Waker) -> Option<(Tick, Tick)> {
+    pub(super) fn wait(&self, waker: &Waker) -> Option<Tick> {
         let until = self.armed.arm(waker, || self.published());
         if self.is_abandoned.load(Ordering::Acquire) != 0 && self.len() == 0 {
             self.armed.disarm();
             return None;
         }
-        Some((until, self.pressure.on_the_clock(until)))
-    }
-
-    /// Sets the pressure, and wakes the reaper if the lead rises.
-    pub(super) fn set_pressure(&self, pressure: f64) {
-        if self.pressure.set(pressure) {
-            self.armed.wake_for(0);
-        }
+        Some(until)
     }
 
     /// Records that no handle is left, and wakes the reaper. The last handle calls this.

@@ -4,7 +4,7 @@
 //! Invariants:
 //!
 //! * No key of the set is due before the tick of the sweep. So the keys of all shards leave the set
-//!   in the order of their effective deadlines (`oracle::keys_come_out_as_in_the_model`).
+//!   in the order of their deadlines (`oracle::keys_come_out_as_in_the_model`).
 //! * A sweep visits only the shards that publish its tick or an earlier tick
 //!   (`very_many_shards_are_visited_in_turns`).
 
@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 /// The progress of a sweep.
 #[derive(Clone, Copy)]
 pub(super) struct Sweep {
-    /// The tick of the sweep, as a tick of the wheels.
+    /// The tick of the sweep.
     until: Tick,
     /// The number of the next shard that the sweep visits.
     next_shard: usize,

@@ -8,8 +8,7 @@ use proptest::{collection::vec, prelude::*};
 use bounded_wheel::NEVER;
 
 use super::{
-    IdleSet, digest::Digest, keys::LockedShard, pressure::Pressure, shards::Shards, sweep::Sweep,
-    touched::Touched,
+    IdleSet, digest::Digest, keys::LockedShard, shards::Shards, sweep::Sweep, touched::Touched,
 };
 use crate::ground::clock::Clock;
 
@@ -25,14 +24,12 @@ enum Op {
     SetTimeout(u8, u64),
     Remove(u8),
     Expire(u64, usize),
-    /// Sets the pressure to this number of eighths.
-    SetPressure(u64),
     Shed,
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let key = || 0..40_u8;
-    // Some timeouts never end, and some bring the lead close to its limit.
+    // Some timeouts never end.
     let far = prop_oneof![Just(u64::MAX), 0..1_u64 << 60];
     let ticks = prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => far];
     let ticks = || ticks.clone();
@@ -41,7 +38,6 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (key(), ticks()).prop_map(|(key, ticks)| Op::SetTimeout(key, ticks)),
         1 => key().prop_map(Op::Remove),
         3 => (0..60_u64, 0..12_usize).prop_map(|(ticks, steps)| Op::Expire(ticks, steps)),
-        2 => (0..=8_u64).prop_map(Op::SetPressure),
         2 => Just(Op::Shed),
     ]
 }
@@ -53,29 +49,15 @@ fn deadline_of(now: u64, timeout: u64) -> u64 {
     }
 }
 
+/// The timeout and the deadline of each key.
+#[derive(Default)]
 struct Model {
-    /// The set's timeout.
-    usual: u64,
-    minimum: u64,
-    eighths: u64,
-    /// The timeout and the deadline of each key.
     keys: BTreeMap<u8, (u64, u64)>,
 }
 
 impl Model {
-    fn effective(&self, (timeout, deadline): (u64, u64)) -> u64 {
-        let range = self.usual - self.minimum;
-        let part = timeout.min(self.usual).saturating_sub(self.minimum);
-        let taken = (range * self.eighths + 4) / 8;
-        match deadline {
-            u64::MAX => u64::MAX,
-            _ if part == 0 => deadline,
-            _ => deadline - taken * part / range,
-        }
-    }
-
     fn first(&self) -> Option<u64> {
-        (self.keys.values().map(|times| self.effective(*times))).min()
+        self.keys.values().map(|(_, deadline)| *deadline).min()
     }
 
     /// Touches a key as `IdleSet::touch` does, and compares the outcome with the model.
@@ -122,18 +104,13 @@ proptest! {
     #[test]
     fn shards_keep_their_invariants(
         depth in 0..6_u32,
-        (usual, minimum) in (0..3_000_u64).prop_flat_map(|usual| (Just(usual), 0..=usual)),
         ops in vec(op(), 1..300),
     ) {
-        let [tick, set_timeout, min_timeout] = [1, usual, minimum].map(Duration::from_nanos);
-        let pressure = Pressure::new(tick, set_timeout, min_timeout);
         // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
         let clock = Clock::new(Duration::from_secs(3_600));
-        let shards = Shards::new(clock, pressure, 1 << depth);
-        let pressure = &shards.pressure;
+        let shards = Shards::new(clock, 1 << depth);
         let mut now = 0_u64;
-        let keys = BTreeMap::new();
-        let mut model = Model { usual, minimum, eighths: 0, keys };
+        let mut model = Model::default();
         for op in ops {
             match op {
                 Op::Touch(key, ticks) => {
@@ -150,27 +127,22 @@ proptest! {
                 Op::Expire(ticks, mut steps) => {
                     now += ticks;
                     let given = steps;
-                    let to = pressure.ahead(now);
-                    let key = Sweep::to(to).next_key(&shards, &mut steps);
+                    let key = Sweep::to(now).next_key(&shards, &mut steps);
                     match key {
                         Some(key) => {
-                            let removed = model.keys.remove(&key).map(|times| model.effective(times));
-                            prop_assert!(removed.is_some_and(|deadline| deadline <= now));
+                            let removed = model.keys.remove(&key);
+                            prop_assert!(removed.is_some_and(|(_, deadline)| deadline <= now));
                         }
                         None if steps == 0 => {}
                         None => prop_assert!(model.first().is_none_or(|first| first > now)),
                     }
                     prop_assert!(steps <= given);
                 }
-                Op::SetPressure(eighths) => {
-                    model.eighths = eighths;
-                    pressure.set(eighths as f64 / 8.0);
-                }
                 Op::Shed => {
                     let first = model.first().filter(|first| *first != u64::MAX);
                     let shed = shed(&shards);
                     let times = shed.and_then(|key| model.keys.remove(&key));
-                    prop_assert_eq!(times.map(|times| model.effective(times)), first);
+                    prop_assert_eq!(times.map(|(_, deadline)| deadline), first);
                 }
             }
             let open = (0..1 << depth).filter_map(|number| shards.shard(number));
@@ -178,12 +150,12 @@ proptest! {
             prop_assert_eq!(shards.len(), model.keys.len());
             let next = shards.published();
             if let Some(first) = model.first() {
-                prop_assert!(next <= pressure.ahead(first.max(now)));
+                prop_assert!(next <= first.max(now));
             }
-            for (key, times) in &model.keys {
+            for (key, (_, deadline)) in &model.keys {
                 let mut keys = shards.lock(digest(*key)).unwrap();
                 let found = keys.deadline(digest(*key), |k| k == key);
-                prop_assert_eq!(found, Some(model.effective(*times)));
+                prop_assert_eq!(found, Some(*deadline));
             }
         }
     }

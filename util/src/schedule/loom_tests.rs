@@ -33,7 +33,7 @@ use super::{
     shard::{Budget, Common, Shard},
     work::Once,
 };
-use crate::ground::tick_sleep::TickSleep;
+use crate::ground::{clock::Clock, tick_sleep::TickSleep};
 
 /// The tick of the models. The tick is so long that the real duration of a model does not matter.
 const TICK: Duration = Duration::from_secs(3_600);
@@ -73,7 +73,8 @@ struct Harness {
 impl Harness {
     fn new(runtime: Runtime) -> Self {
         let timer = Timer::builder().tick(TICK).build().unwrap();
-        let sleep = TickSleep::of(Some(&timer));
+        let mut sleep = TickSleep::of(Some(&timer));
+        sleep.clock = Clock::new(TICK);
         let common = Common::new(sleep.clock, Some(2));
         let shards: Arc<[_]> = [(); 2].map(|()| Shard::new(common.clone())).into();
         let driver = Driver::new(&shards, common.clone(), timer, sleep);

@@ -13,14 +13,16 @@ use tokio::time::Instant;
 
 use tokio_wheel::{Sleep, Timer, sleep};
 
+use crate::limit::saturating_add;
+
 /// Ticks whose periods a closure chooses, for example at random.
 ///
 /// Clients that start at the same time, and that each poll a server once a minute, all poll it in the same second. With
 /// jitter, their polls spread over the minute. The closure may use any source of random numbers.
 ///
-/// The first tick comes after the first period. Each later period starts when the tick before it was returned, so that
-/// a late tick makes all later ticks late, and no tick is missed. A tick is the instant at which its period ends. The
-/// stream never ends.
+/// The first tick comes after the first period. A tick is the instant at which its period ends, and the next period starts
+/// at this instant. So a tick that is returned late makes no later tick late. But if the next period has also ended by
+/// then, it starts again at that time, so that ticks never come in a burst. The stream never ends.
 ///
 /// # Cancel safety
 ///
@@ -124,8 +126,14 @@ impl<F: FnMut() -> Duration> JitteredInterval<F> {
     #[track_caller]
     fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let tick = self.sleep.deadline();
-        Pin::new(&mut self.sleep).reset_after((self.period)());
+        let (tick, period) = (self.sleep.deadline(), (self.period)());
+        let (next, now) = (saturating_add(tick, period), Instant::now());
+        let next = if next < now {
+            saturating_add(now, period)
+        } else {
+            next
+        };
+        Pin::new(&mut self.sleep).reset(next);
         Poll::Ready(tick)
     }
 }

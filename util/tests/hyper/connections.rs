@@ -1,4 +1,4 @@
-//! Tests the handle of all connections: how many may be open, the pressure, and the shutdown.
+//! Tests the handle of all connections: how many may be open, their limits, and the shutdown.
 
 use proptest::prelude::*;
 
@@ -13,132 +13,48 @@ fn limits_are_checked() {
     assert_panics(|| new().jitter(f64::NAN), &[jitter, "NaN"]);
     let none = "max_connections must be at least 1, got 0";
     assert_panics(|| new().max_connections(0), &[none]);
-    let inverted = new().min_idle(secs(61)).idle(secs(60));
-    let expected = ["min_idle must be at most idle (60s), got 61s"];
-    assert_panics(|| Connections::new(inverted), &expected);
 }
 
-/// Returns limits whose idle limit is `60 - n` seconds at a pressure of `n / 50`.
-fn pressed() -> Limits {
-    Limits::new().idle(secs(60)).min_idle(secs(10))
-}
-
-/// The pressure cuts no request, and changes neither the maximum age nor the grace.
+/// The limits stay in force without a handle.
 #[test]
-fn pressure_changes_only_the_idle_limit() {
-    each(async |protocol| {
-        let limits = pressed().max_age(secs(50)).jitter(0.0).grace(secs(20));
-        let server = Server::new(protocol, limits);
-        let (mut client, idle_end) = server.client().await;
-        let (mut busy, busy_end) = server.client().await;
-        let answer = tokio::spawn(async move { busy.get("/after/100000").await });
-        let presses = async {
-            for n in 0..30 {
-                sleep(secs(1)).await;
-                server.connections.set_pressure(f64::from(n % 3) / 2.0);
-            }
-            server.connections.set_pressure(1.0);
-        };
-        let (length, ()) = tokio::join!(client.get("/frames/10/3500"), presses);
-        assert_eq!(length.unwrap(), 40);
-        assert_eq!(idle_end.await.unwrap(), quiet(Reason::Idle, secs(45)));
-        assert!(answer.await.unwrap().is_err());
-        assert_eq!(busy_end.await.unwrap(), cut(Reason::MaxAge, 1, secs(70)));
-    });
-}
-
-/// The connection is open when the pressure changes. A pressure out of range is clamped, and NaN is 0.
-#[test]
-fn each_pressure_has_its_idle_limit() {
-    let idle = |limit| Limits::new().idle(limit);
-    for (limits, pressure, age) in [
-        (pressed(), -1.0, Some(60)),
-        (pressed(), f64::NAN, Some(60)),
-        (pressed(), f64::NEG_INFINITY, Some(60)),
-        (pressed(), 7.0, Some(10)),
-        (pressed(), f64::INFINITY, Some(10)),
-        (idle(secs(60)), 1.0, Some(60)),
-        (Limits::new().min_idle(secs(60)), 1.0, None),
-        // A server may have an idle limit only under pressure.
-        (idle(Duration::MAX).min_idle(secs(10)), 0.0, None),
-        (idle(Duration::MAX).min_idle(secs(10)), 1.0, Some(10)),
-    ] {
-        paused().block_on(async {
+fn limits_outlive_their_handle() {
+    paused().block_on(async {
+        for (limits, age) in [
+            (Limits::new().idle(secs(60)), Some(60)),
+            (Limits::new().idle(Duration::MAX), None),
+            (Limits::new(), None),
+        ] {
             let server = Server::new(Http1, limits.clone());
             let (_client, end) = server.connect();
-            server.connections.set_pressure(pressure);
-            // The limits stay in force without a handle.
             drop(server);
             let end = tokio::time::timeout(secs(100_000), end).await.ok();
             let expected = age.map(|age| quiet(Reason::Idle, secs(age)));
-            assert_eq!(end.map(Result::unwrap), expected, "{limits:?}, {pressure}");
-        });
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Act {
-    Wait(u64),
-    Press(u32),
-    Open,
-}
-
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let act = prop_oneof![
-        (1..1_500_u64).prop_map(|n| Act::Wait(10 * n)),
-        (0..=50_u32).prop_map(Act::Press),
-        Just(Act::Open),
-    ];
-    prop::collection::vec(act, 1..60)
+            assert_eq!(end.map(Result::unwrap), expected, "{limits:?}");
+        }
+    });
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
 
-    /// Each change of the pressure changes the idle limit.
+    /// Connections that open at any time end at the earlier of two limits.
     #[test]
-    fn deadlines_are_exact(acts in acts(), age in 20..90_u64) {
+    fn deadlines_are_exact(
+        waits in prop::collection::vec(0..15_000_u64, 1..30),
+        idle in 10..90_u64,
+        age in 10..90_u64,
+    ) {
         paused().block_on(async {
-            let limits = pressed().max_age(secs(age)).jitter(0.0);
+            let limits = Limits::new().idle(secs(idle)).max_age(secs(age)).jitter(0.0);
             let server = Server::new(Http1, limits);
-            let start = Instant::now();
-            // The instants at which the limit changes, and the new limits, in milliseconds.
-            let mut now = 0;
-            let mut changes = vec![(0, 60_000)];
             let mut opened = Vec::new();
-            for act in acts {
-                match act {
-                    Act::Wait(millis) => {
-                        now += millis;
-                        sleep_until(start + ms(now)).await;
-                    }
-                    Act::Press(n) => {
-                        // This instant is never a deadline, which could come before or after the new pressure.
-                        sleep_until(start + ms(now + 7)).await;
-                        server.connections.set_pressure(f64::from(n) / 50.0);
-                        changes.push((now + 7, 60_000 - 1_000 * u64::from(n)));
-                        now += 10;
-                        sleep_until(start + ms(now)).await;
-                    }
-                    Act::Open => opened.push((now, server.connect())),
-                }
+            for wait in waits {
+                sleep(ms(wait)).await;
+                opened.push(server.connect());
             }
-            for (opened, (_client, end)) in opened {
-                // A limit ends the connection if its deadline comes before the next change of the limit.
-                let mut expected = u64::MAX;
-                for (n, (from, limit)) in changes.iter().enumerate() {
-                    let next = changes.get(n + 1).map_or(u64::MAX, |change| change.0);
-                    let reached = (opened + limit).max(*from);
-                    if next > opened && reached < next {
-                        expected = reached;
-                        break;
-                    }
-                }
-                let of_age = opened + age * 1_000;
-                let reason = if of_age <= expected { Reason::MaxAge } else { Reason::Idle };
-                let end = end.await.unwrap();
-                let expected = ms(expected.min(of_age) - opened);
-                assert_eq!((end.age, end.reason), (expected, reason));
+            let reason = if age <= idle { Reason::MaxAge } else { Reason::Idle };
+            for (_client, end) in opened {
+                assert_eq!(end.await.unwrap(), quiet(reason, secs(age.min(idle))));
             }
         });
     }
@@ -220,50 +136,53 @@ fn a_shutdown_goes_on_when_its_future_is_dropped() {
     });
 }
 
-/// Other tasks run while a change wakes the connections. Outside a runtime, the calling thread wakes all of them.
+/// Other tasks run while a shutdown wakes the connections. Outside a runtime, the calling thread wakes all of them.
 #[test]
-fn a_change_wakes_a_part_of_the_connections_at_a_time() {
+fn a_shutdown_wakes_a_part_of_the_connections_at_a_time() {
     const MANY: usize = 2_000;
-    let server = Server::new(Http1, pressed());
-    let (wakes, waker) = Wakes::new();
     let runtime = paused();
-    let drives = runtime.block_on(async {
-        let mut drives: Vec<_> = (0..MANY).map(|_| server.drive()).collect();
-        for (_client, drive) in &mut drives {
-            assert!(poll(drive, &waker).is_pending());
-        }
-        server.connections.set_pressure(0.5);
-        let (other, mut rounds) = (wakes.clone(), 0..1_000);
-        let (mut before, mut most) = (0, 0);
-        let measured = tokio::spawn(poll_fn(move |cx| {
-            let last = mem::replace(&mut before, other.count());
-            most = most.max(before - last);
-            cx.waker().wake_by_ref();
-            rounds.next().map_or(Poll::Ready(most), |_| Poll::Pending)
-        }));
-        let most = measured.await.unwrap();
-        assert!((1..=MANY / 100).contains(&most), "{most} at a time");
-        assert_eq!(wakes.count(), MANY);
-        for (_client, drive) in &mut drives {
-            assert!(poll(drive, &waker).is_pending());
-        }
-        drives
-    });
-    server.connections.set_pressure(1.0);
-    assert_eq!(wakes.count(), 2 * MANY);
-    let _entered = runtime.enter();
-    drop(drives);
+    for is_inside in [true, false] {
+        let server = Server::new(Http1, Limits::new());
+        let (wakes, waker) = Wakes::new();
+        let _drives = runtime.block_on(async {
+            let mut drives: Vec<_> = (0..MANY).map(|_| server.drive()).collect();
+            for (_client, drive) in &mut drives {
+                assert!(poll(drive, &waker).is_pending());
+            }
+            let mut shutdown = Box::pin(server.connections.shutdown());
+            if is_inside {
+                assert!(poll_once(&mut shutdown).await.is_pending());
+            } else {
+                thread::scope(|scope| {
+                    scope.spawn(|| assert!(poll(&mut shutdown, Waker::noop()).is_pending()));
+                });
+                assert_eq!(wakes.count(), MANY);
+            }
+            let (other, mut rounds) = (wakes.clone(), 0..1_000);
+            let (mut before, mut most) = (other.count(), 0);
+            let measured = tokio::spawn(poll_fn(move |cx| {
+                let last = mem::replace(&mut before, other.count());
+                most = most.max(before - last);
+                cx.waker().wake_by_ref();
+                rounds.next().map_or(Poll::Ready(most), |_| Poll::Pending)
+            }));
+            let most = measured.await.unwrap();
+            assert!(most <= MANY / 100, "{most} at a time");
+            assert_eq!(wakes.count(), MANY);
+            drives
+        });
+    }
 }
 
-/// The task of a connection blocks its worker until the change has woken all other connections.
+/// The task of a connection blocks its worker until the shutdown has woken all other connections.
 #[test]
-fn a_change_goes_on_while_a_woken_task_blocks_its_worker() {
+fn a_shutdown_goes_on_while_a_woken_task_blocks_its_worker() {
     const MANY: usize = 300;
     const ROUNDS: usize = 10;
     for _ in 0..ROUNDS {
         does_not_hang(|| {
             multi_thread(2).block_on(async {
-                let server = Server::new(Http1, pressed());
+                let server = Server::new(Http1, Limits::new());
                 let (waiting, woken) =
                     (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
                 for _ in 0..MANY {
@@ -284,7 +203,7 @@ fn a_change_goes_on_while_a_woken_task_blocks_its_worker() {
                 while waiting.load(Relaxed) < MANY {
                     yield_now().await;
                 }
-                tokio::spawn(async move { server.connections.set_pressure(0.5) });
+                tokio::spawn(async move { server.connections.shutdown().await });
                 while woken.load(Relaxed) < MANY {
                     sleep(ms(1)).await;
                 }

@@ -8,7 +8,6 @@ use super::{recheck::KINDS, *};
 /// What ends the connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cause {
-    Pressure,
     Idle,
     MaxAge,
     Shutdown,
@@ -20,7 +19,6 @@ impl Cause {
     fn limits(self) -> Limits {
         let limits = Limits::new().jitter(0.0);
         match self {
-            Pressure => limits.idle(secs(3_600)).min_idle(ms(20)),
             Idle => limits.idle(ms(BLOCKED - 10)),
             MaxAge => limits.max_age(ms(BLOCKED - 10)),
             Shutdown => limits,
@@ -67,7 +65,7 @@ fn lost(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usi
         clients.push(client);
         server.serve(socket);
     }
-    if matches!(cause, Pressure | Shutdown) {
+    if cause == Shutdown {
         for client in &mut clients {
             send(client);
             assert!(is_answered(client));
@@ -83,12 +81,8 @@ fn lost(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usi
         handle.spawn(async move {
             begin.wait();
             end.wait();
-            if number == 0 {
-                match cause {
-                    Pressure => connections.set_pressure(1.0),
-                    Shutdown => connections.shutdown().await,
-                    Idle | MaxAge => {}
-                }
+            if number == 0 && cause == Shutdown {
+                connections.shutdown().await;
             }
         });
     }
@@ -131,7 +125,7 @@ fn under_load<T>(body: impl FnOnce() -> T) -> T {
 fn a_request_that_the_kernel_has_is_answered() {
     let lost = || {
         for (name, workers, runtime) in KINDS {
-            for cause in [Pressure, Idle, MaxAge, Shutdown] {
+            for cause in [Idle, MaxAge, Shutdown] {
                 let lost = [(); 2].map(|()| lost(0, runtime(), workers, cause, 20));
                 assert_eq!(lost, [0, 0], "{name}, {cause:?}");
             }
@@ -145,8 +139,38 @@ fn a_request_that_the_kernel_has_is_answered() {
 fn many_requests_that_the_kernel_has_are_answered() {
     for (others, many) in [(0, 3_000), (3_000, 4)] {
         for (name, workers, runtime) in [KINDS[0], KINDS[2]] {
-            let lost = does_not_hang(move || lost(others, runtime(), workers, Pressure, many));
+            let lost = does_not_hang(move || lost(others, runtime(), workers, Shutdown, many));
             assert_eq!(lost, 0, "{name}, {others} other sockets");
         }
+    }
+}
+
+/// Connections that reach a limit at one instant share a task that waits for event polls.
+#[test]
+fn a_crowd_that_closes_shares_its_event_polls() {
+    const MANY: usize = 1_000;
+    for cause in [Idle, MaxAge, Shutdown] {
+        paused().block_on(async {
+            let server = Server::new(Http1, cause.limits());
+            let _connections: Vec<_> = (0..MANY).map(|_| server.connect()).collect();
+            settle().await;
+            let alive = || Handle::current().metrics().num_alive_tasks();
+            let before = alive();
+            let most = tokio::spawn(async move {
+                let mut most = 0;
+                for _ in 0..2_000 {
+                    most = most.max(alive());
+                    yield_now().await;
+                }
+                most
+            });
+            match cause {
+                Shutdown => server.connections.shutdown().await,
+                Idle | MaxAge => advance(ms(BLOCKED)).await,
+            }
+            let most = most.await.unwrap() - before;
+            assert!(most <= 20, "{cause:?}: {most} more tasks");
+            assert_eq!(server.connections.counts().open(), 0);
+        });
     }
 }

@@ -8,6 +8,7 @@ mod connections;
 mod counted_io;
 mod drive;
 mod event_polls;
+mod lost;
 mod recheck;
 mod requests;
 mod stages;
@@ -16,7 +17,7 @@ mod timer;
 use std::{
     convert::Infallible,
     fmt,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io::{self, IoSlice, Read as _, Write as _},
     mem, net,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -29,7 +30,7 @@ use std::{
         },
         mpsc,
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     thread,
 };
 
@@ -52,7 +53,7 @@ use tokio::{
     },
     join,
     net::TcpStream,
-    runtime::Runtime,
+    runtime::{Handle, Runtime},
     sync::oneshot,
     task::{JoinHandle, coop, yield_now},
 };

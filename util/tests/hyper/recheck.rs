@@ -3,7 +3,7 @@
 use super::*;
 
 fn limits() -> Limits {
-    Limits::new().idle(secs(10)).min_idle(secs(5))
+    Limits::new().idle(secs(10))
 }
 
 /// The name of a kind of runtime, its number of workers, and a function that makes it.
@@ -45,12 +45,6 @@ fn a_connection_has_one_entry() {
             assert_eq!(pending, MANY);
             assert!(registered <= (round + 1) * MANY, "{registered} in {round}");
         }
-        // A change of the pressure registers no entry.
-        let [before, ..] = entries();
-        server.connections.set_pressure(0.5);
-        server.connections.set_pressure(0.0);
-        settle().await;
-        assert_eq!(entries()[..2], [before, MANY]);
         server.connections.shutdown().await;
         assert_eq!(entries()[1], 0);
         let lateness = Timer::current().metrics().lateness().sum();
@@ -68,20 +62,14 @@ fn a_connection_has_one_entry() {
 
 #[test]
 fn a_request_in_flight_wakes_its_connection_once_a_second() {
-    for limits in [
-        Limits::new().idle(Duration::ZERO),
-        Limits::new().idle(secs(60)).min_idle(Duration::ZERO),
-    ] {
-        paused().block_on(async {
-            let server = Server::new(Http1, limits);
-            server.connections.set_pressure(1.0);
-            let (mut client, end) = server.connect();
-            send(&mut client, "/after/100000").await;
-            assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(100)));
-            let [.., fired] = entries();
-            assert!((50..=101).contains(&fired), "{fired}");
-        });
-    }
+    paused().block_on(async {
+        let server = Server::new(Http1, Limits::new().idle(Duration::ZERO));
+        let (mut client, end) = server.connect();
+        send(&mut client, "/after/100000").await;
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(100)));
+        let [.., fired] = entries();
+        assert!((50..=101).contains(&fired), "{fired}");
+    });
 }
 
 /// A poll with another waker moves the connection to another task. A shutdown and a limit must wake this task.
@@ -110,12 +98,11 @@ fn a_connection_may_move_to_another_task() {
 fn a_handle_serves_on_one_runtime_after_the_other() {
     for protocol in ALL {
         let server = Server::new(protocol, limits());
-        for (pressure, limit) in [(0.0, 10), (1.0, 5), (0.0, 10)] {
-            server.connections.set_pressure(pressure);
+        for _ in 0..3 {
             paused().block_on(async {
                 let (mut client, end) = server.client().await;
                 client.get("/after/0").await.unwrap();
-                let expected = quiet(Reason::Idle, secs(limit));
+                let expected = quiet(Reason::Idle, secs(10));
                 assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
                 // This connection is open when the runtime ends.
                 let (_client, _end) = server.client().await;
@@ -129,7 +116,7 @@ fn a_handle_serves_on_one_runtime_after_the_other() {
     }
 }
 
-/// A thread outside the runtime sets the pressure and shuts down while connections are open.
+/// A thread outside the runtime shuts down while connections are open.
 #[test]
 fn a_thread_without_a_runtime_may_use_the_handle() {
     does_not_hang(|| {
@@ -143,9 +130,6 @@ fn a_thread_without_a_runtime_may_use_the_handle() {
             }
             settle().await;
         });
-        for n in 0..100 {
-            server.connections.set_pressure(f64::from(n % 10) / 10.0);
-        }
         tokio_test::block_on(server.connections.shutdown());
         for (_client, end) in ends {
             runtime.block_on(end).unwrap();
@@ -251,17 +235,16 @@ fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
             let (_client, mut drive) = server.drive();
             let (begin, began) = mpsc::channel();
             let handle = runtime.handle().clone();
-            let pressure = server.connections.clone();
             let blocks = runtime.spawn_blocking(move || {
                 begin.send(()).unwrap();
                 handle.block_on(poll_fn(|cx| {
-                    if round > 0 {
-                        // Each change makes the connection set its sleep again.
-                        pressure.set_pressure(0.0);
-                        pressure.set_pressure(1.0);
-                        cx.waker().wake_by_ref();
+                    if round == 0 {
+                        return drive.as_mut().poll(cx);
                     }
-                    drive.as_mut().poll(cx)
+                    cx.waker().wake_by_ref();
+                    // Another waker makes the connection set its sleep again.
+                    let waker = Hook::on_wake(|| {}).waker();
+                    drive.as_mut().poll(&mut Context::from_waker(&waker))
                 }))
             });
             began.recv().unwrap();

@@ -175,6 +175,7 @@ pub(crate) async fn serve(
 /// | `/after/MS` | after `MS` milliseconds |
 /// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
+/// | `/full/SIZE` | at once, with a body of this size in one frame |
 /// | `/body/KIND` | at once, with a body of this kind |
 /// | `/large` | at once, with a body of 8 MiB in one frame |
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
@@ -217,6 +218,7 @@ pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Respons
     }
     let (frames, size, pause) = match path[..] {
         ["body", kind] => return Ok(Response::new(body(kind))),
+        ["full", size] => return Ok(Response::new(full(number(size) as usize))),
         ["none"] => (0, 0, 0),
         ["frames", frames, millis] => (number(frames), 4, number(millis)),
         ["large"] => (1, 8 << 20, 0),

@@ -5,7 +5,6 @@
 mod basics;
 mod ends;
 mod oracle;
-mod pressure;
 mod runtimes;
 mod shed;
 mod threads;

@@ -20,8 +20,6 @@ enum Op {
     Reap(usize),
     /// Waits for the next expired key.
     Wait,
-    /// Sets the pressure, in eighths.
-    SetPressure(u64),
     /// Sheds so many keys. After each key, touches another key if one is given.
     Shed(usize, Option<(u8, Option<u64>)>),
 }
@@ -31,8 +29,7 @@ enum Op {
 struct Config {
     shards: usize,
     timeout: u64,
-    min_timeout: u64,
-    /// The tick of an explicit timer. Without one, the tick is 1 ms.
+    /// The tick of an explicit timer, which rounds the wait of the reaper up. Without one, the tick is 1 ms.
     tick: Option<u64>,
 }
 
@@ -56,18 +53,15 @@ fn op() -> impl Strategy<Value = Op> {
         5 => span().prop_map(Op::Advance),
         4 => (1..8_usize).prop_map(Op::Reap),
         1 => Just(Op::Wait),
-        3 => (0..=8_u64).prop_map(Op::SetPressure),
         2 => (1..8_usize, option::of((key(), option::of(span())))).prop_map(|(n, touch)| Op::Shed(n, touch)),
     ]
 }
 
 fn config() -> impl Strategy<Value = Config> {
     let tick = prop_oneof![2 => Just(None), 1 => (1..20_u64).prop_map(Some)];
-    let timeouts = span().prop_flat_map(|timeout| (Just(timeout), 0..=timeout));
-    (1..6_usize, timeouts, tick).prop_map(|(shards, (timeout, min_timeout), tick)| Config {
+    (1..6_usize, span(), tick).prop_map(|(shards, timeout, tick)| Config {
         shards,
         timeout,
-        min_timeout,
         tick,
     })
 }
@@ -76,8 +70,6 @@ fn config() -> impl Strategy<Value = Config> {
 struct Model {
     start: Instant,
     config: Config,
-    /// The pressure, in eighths.
-    pressure: u64,
     keys: BTreeMap<u8, (u64, u64)>,
 }
 
@@ -89,34 +81,15 @@ impl Model {
     fn touch(&mut self, key: u8, timeout: Option<u64>) -> Touched {
         let known = self.keys.get(&key).map(|(timeout, _)| *timeout);
         let timeout = timeout.or(known).unwrap_or(self.config.timeout);
-        let tick = self.config.tick.unwrap_or(1);
-        let deadline = (self.now() + timeout).next_multiple_of(tick);
+        let deadline = self.now() + timeout;
         match self.keys.insert(key, (timeout, deadline)) {
             None => Inserted,
             Some(_) => Present,
         }
     }
 
-    /// Returns the effective deadline of a key with this timeout and deadline.
-    fn effective(&self, (timeout, deadline): (u64, u64)) -> u64 {
-        let Config {
-            timeout: usual,
-            min_timeout,
-            ..
-        } = self.config;
-        let tick = self.config.tick.unwrap_or(1);
-        // Pressure counts at most one day of the set's timeout.
-        let usual = usual.min(24 * 60 * 60 * 1_000);
-        let range = usual.saturating_sub(min_timeout);
-        let part = timeout.min(usual).saturating_sub(min_timeout);
-        // The loss rounds down to ticks twice: first for the set's timeout, then for this key.
-        let ticks = range * self.pressure / 8 / tick;
-        let taken = u128::from(ticks) * u128::from(part) / u128::from(range.max(1));
-        deadline - taken as u64 * tick
-    }
-
     fn deadlines(&self) -> impl Iterator<Item = u64> {
-        self.keys.values().map(|times| self.effective(*times))
+        self.keys.values().map(|(_, deadline)| *deadline)
     }
 
     fn first(&self) -> Option<u64> {
@@ -127,11 +100,16 @@ impl Model {
         self.first().is_some_and(|deadline| deadline <= self.now())
     }
 
+    /// Returns whether the timer must have woken a reaper that waits.
+    fn must_have_woken(&self) -> bool {
+        let tick = self.config.tick.unwrap_or(1);
+        (self.first()).is_some_and(|deadline| deadline.next_multiple_of(tick) <= self.now())
+    }
+
     /// Removes a key that the set has shed. The key must have the earliest deadline.
     fn shed(&mut self, key: u8) -> u64 {
         let first = self.first();
-        let times = self.keys.remove(&key).expect("the key is in the set");
-        let deadline = self.effective(times);
+        let (_, deadline) = self.keys.remove(&key).expect("the key is in the set");
         assert_eq!(Some(deadline), first, "the deadline of {key}");
         deadline
     }
@@ -144,8 +122,7 @@ impl Model {
 }
 
 async fn run(config: Config, program: Vec<Op>) {
-    let builder = IdleSet::builder(ms(config.timeout)).shards(config.shards);
-    let mut builder = builder.min_timeout(ms(config.min_timeout));
+    let mut builder = IdleSet::builder(ms(config.timeout)).shards(config.shards);
     if let Some(tick) = config.tick {
         builder = builder.timer(&Timer::builder().tick(ms(tick)).build().unwrap());
     }
@@ -155,7 +132,6 @@ async fn run(config: Config, program: Vec<Op>) {
     let mut model = Model {
         start,
         config,
-        pressure: 0,
         keys: BTreeMap::new(),
     };
     let touch = |key, span| match span {
@@ -200,15 +176,16 @@ async fn run(config: Config, program: Vec<Op>) {
             }
             Op::Wait => {
                 let Some(first) = model.first() else { continue };
-                let expected = model.now().max(first);
+                let tick = model.config.tick.unwrap_or(1);
+                // A poll finds a key at its deadline, and the timer wakes the reaper at its own tick.
+                let expected = match model.now() {
+                    now if now >= first => now,
+                    _ => first.next_multiple_of(tick),
+                };
                 let key = poll_fn(|cx| reaper.enter(|_, reaper| reaper.get_mut().poll_reap(cx)));
                 model.reap(key.await.expect("the test has a handle"));
                 assert_eq!(model.now(), expected, "late");
                 waits = false;
-            }
-            Op::SetPressure(eighths) => {
-                model.pressure = eighths;
-                set.set_pressure(eighths as f64 / 8.0);
             }
             Op::Shed(count, touched) => {
                 let mut left = count;
@@ -224,7 +201,7 @@ async fn run(config: Config, program: Vec<Op>) {
                 assert!(left == 0 || model.keys.is_empty(), "the shed has ended");
             }
         }
-        if waits && model.is_due() {
+        if waits && model.must_have_woken() {
             settle().await;
             assert!(reaper.is_woken(), "the reaper was not woken");
         }

@@ -23,7 +23,7 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
 /// If a poll outside a runtime must wait, it panics with a message that names the remedy.
 #[test]
 fn a_poll_outside_of_a_runtime_names_the_remedy() {
-    let (set, mut reaper) = IdleSet::new(ms(20));
+    let (set, mut reaper) = IdleSet::new(secs(3_600));
     set.touch(&1);
     let poll = || reaper.poll_reap(&mut Context::from_waker(Waker::noop()));
     assert_panics(poll, &["polled outside of a tokio runtime"]);

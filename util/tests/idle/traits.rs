@@ -48,6 +48,6 @@ fn debug_tells_the_number_of_keys() {
     let builder = IdleSet::<u8>::builder(secs(1)).shards(3);
     assert_eq!(
         format!("{builder:?}"),
-        "Builder { timeout: 1s, min_timeout: None, shards: Some(3), timer: None, .. }"
+        "Builder { timeout: 1s, shards: Some(3), timer: None, .. }"
     );
 }

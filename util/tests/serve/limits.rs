@@ -2,21 +2,22 @@
 
 use super::*;
 
+/// The connection is cut at once. Only HTTP/2 has a graceful shutdown, which this client does not answer.
 #[test]
 fn a_client_without_a_request_reaches_the_header_timeout() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    for (bytes, dribbles) in [
-        (&b""[..], false),
-        (b"GET / HTTP/1.1\r\nslow: xxxxxxxxxxxx", true),
-        (&PREFACE[..10], false),
-        (PREFACE, false),
-        (PREFACE, true),
+    for (bytes, dribbles, end, cut) in [
+        (&b""[..], false, 5, 0),
+        (b"GET / HTTP/1.1\r\nslow: xxxxxxxxxxxx", false, 5, 1),
+        (b"GET / HTTP/1.1\r\nslow: xxxxxxxxxxxx", true, 5, 1),
+        (&PREFACE[..10], false, 5, 0),
+        (PREFACE, false, 7, 1),
+        (PREFACE, true, 5, 0),
     ] {
         paused().block_on(async {
             let start = Instant::now();
-            let server = Server::with(&Connections::new(Limits::new()), |server| {
-                server.header_timeout(secs(5))
-            });
+            let connections = Connections::new(Limits::new().grace(secs(2)));
+            let server = Server::with(&connections, |server| server.header_timeout(secs(5)));
             let client = server.connect();
             let (mut reader, mut writer) = tokio::io::split(client);
             let write = tokio::spawn(async move {
@@ -27,13 +28,46 @@ fn a_client_without_a_request_reaches_the_header_timeout() {
                 pending::<()>().await;
             });
             let _ = reader.read_to_end(&mut Vec::new()).await;
-            assert_eq!(start.elapsed(), secs(5), "{bytes:?}");
-            assert_eq!(server.connections.counts().dropped(), 1);
-            let expected = ["a connection failed: deadline has elapsed"];
-            assert_eq!(server.errors(), expected);
+            assert_eq!(start.elapsed(), secs(end), "{bytes:?}");
+            let counts = connections.counts();
+            assert_eq!(
+                (counts.ended(Reason::Header), counts.cut()),
+                (1, cut),
+                "{bytes:?}"
+            );
+            assert_eq!(server.errors(), [""; 0]);
             write.abort();
         });
     }
+}
+
+/// A client of HTTP/2 that connects ahead gets a GOAWAY frame, and its connection ends without an error.
+#[test]
+fn a_client_that_connects_ahead_of_its_first_request_is_told() {
+    paused().block_on(async {
+        let server = Server::with(&Connections::new(Limits::new()), |server| {
+            server.header_timeout(secs(5))
+        });
+        let connect = async || {
+            let io = hyper_util::rt::TokioIo::new(server.connect());
+            let executor = hyper_util::rt::TokioExecutor::new();
+            let connected = hyper::client::conn::http2::handshake(executor, io).await;
+            let (client, connection) = connected.unwrap();
+            (Client::Two(client), tokio::spawn(connection))
+        };
+        let ((mut late, ended), (mut in_time, lasts)) = (connect().await, connect().await);
+        sleep(secs(4)).await;
+        assert_eq!(in_time.get("/after/3000").await.unwrap(), 4);
+        sleep(secs(3)).await;
+        assert!(ended.is_finished());
+        ended.await.unwrap().unwrap();
+        let error = late.get("/none").await.unwrap_err();
+        assert!(error.is_closed() || error.is_canceled(), "{error:?}");
+        assert_eq!(in_time.get("/none").await.unwrap(), 0);
+        let counts = server.connections.counts();
+        assert_eq!((counts.ended(Reason::Header), counts.cut()), (1, 0));
+        lasts.abort();
+    });
 }
 
 /// The default is 30 s, and may be changed to no limit. After its first head, a connection may stay open.
@@ -53,37 +87,39 @@ fn the_header_timeout_ends_with_the_first_head() {
         assert_eq!(quiet.get("/after/0").await.unwrap(), 4);
         send(&mut late, "/none").await;
         assert!(late.read(&mut [0; 100]).await.unwrap() > 0);
-        assert_eq!(server.errors().len(), 1);
+        let counts = server.connections.counts();
+        assert_eq!(counts.ended(Reason::Header), 1);
     });
 }
 
-/// A server needs no handle for its limits. The last call of `limits` and `connections` counts.
+/// A server needs no handle for its limits, and cannot have both.
 #[test]
-fn limits_replace_the_connections() {
+fn a_server_takes_limits_or_connections() {
+    let server = || serve(Memory(mpsc::unbounded_channel().1), app());
+    let (limits, connections) = (
+        Limits::new().idle(secs(60)),
+        Connections::new(Limits::new()),
+    );
+    let both = "a server takes either `limits` or `connections`, once";
+    let with = |server: Serve<_, _, _>| server.connections(&connections);
+    assert_panics(|| with(server()).limits(limits.clone()), &[both]);
+    assert_panics(|| with(server().limits(limits.clone())), &[both]);
+    assert_panics(
+        || server().limits(limits.clone()).limits(Limits::new()),
+        &[both],
+    );
+    assert_panics(|| with(with(server())), &[both]);
     paused().block_on(async {
         let start = Instant::now();
-        let replaced = Connections::new(Limits::new().idle(secs(7)));
-        let server = Server::with(&replaced, |server| {
-            server.limits(Limits::new().idle(secs(60)))
-        });
-        let mut client = server.connect();
+        let (accept, accepted) = mpsc::unbounded_channel();
+        let (mut client, io) = duplex(1_024);
+        accept.send(Ok(io)).unwrap();
+        let server = serve(Memory(accepted), app()).limits(limits);
+        let server = tokio::spawn(server.into_future());
         send(&mut client, "/none").await;
         assert_eq!(closed(&mut client, start).await, secs(60));
-        assert_eq!(replaced.counts(), Default::default());
-        // The handle has no part in the shutdown either.
-        replaced.shutdown().await;
-        settle().await;
-        assert!(!server.running.is_finished());
-        assert_eq!(server.shutdown().await, (0, secs(0)));
-
-        let server = Server::with(&Connections::new(Limits::new()), |server| {
-            server.limits(Limits::new()).connections(&replaced)
-        });
-        server.running.await.unwrap().unwrap();
+        server.abort();
     });
-    let wrong = Limits::new().idle(secs(1)).min_idle(secs(2));
-    let server = serve(Memory(mpsc::unbounded_channel().1), app());
-    assert_panics(|| server.limits(wrong), &["min_idle must be at most idle"]);
 }
 
 /// A handshake that never ends, that fails, and that takes its time.

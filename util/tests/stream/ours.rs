@@ -276,11 +276,11 @@ async fn limits_beside_a_greedy_sibling_end() {
     assert_eq!(beside_a_greedy_sibling(next(&mut latest)).await, Some(7));
 }
 
-/// A late tick makes the next ticks late. A dropped call loses no tick.
+/// A tick that is late by less than a period makes no other tick late. A dropped call loses no tick, and there is no burst.
 #[tokio::test(start_paused = true)]
 async fn a_jittered_interval_has_the_periods_of_its_closure() {
     let start = Instant::now();
-    let mut periods = [10, 30, 20, 50].map(ms).into_iter();
+    let mut periods = [10, 30, 20, 50, 60, 0, 0].map(ms).into_iter();
     let mut ticks = JitteredInterval::new(|| periods.next().unwrap());
     assert_eq!(ticks.tick().await, start + ms(10));
     advance(ms(5)).await;
@@ -289,6 +289,24 @@ async fn a_jittered_interval_has_the_periods_of_its_closure() {
     drop(dropped);
     advance(ms(100)).await;
     assert_eq!(ticks.tick().await, start + ms(40));
+    // The period of 20 ms had ended too.
     assert_eq!(ticks.tick().await, start + ms(115 + 20));
     assert_eq!(start.elapsed(), ms(135));
+    advance(ms(90)).await;
+    assert_eq!(ticks.tick().await, start + ms(135 + 50));
+    assert_eq!(ticks.tick().await, start + ms(135 + 50 + 60));
+    assert_eq!(ticks.tick().await, start + ms(135 + 50 + 60));
+    assert_eq!(start.elapsed(), ms(245));
+}
+
+/// The timer is late by a part of its tick at each tick, and the interval is not later after many.
+#[tokio::test(start_paused = true)]
+async fn a_jittered_interval_does_not_drift() {
+    let timer = Timer::builder().tick(ms(1)).build().unwrap();
+    let (start, period) = (Instant::now(), Duration::from_micros(33_333));
+    let mut ticks = JitteredInterval::with_timer(|| period, &timer);
+    for n in 1..=3_000 {
+        assert_eq!(ticks.tick().await, start + n * period);
+        assert!(start.elapsed() < n * period + ms(2), "{n}");
+    }
 }

@@ -19,6 +19,9 @@ use crate::hyper::{ConnectionGuard, Connections, OpenError};
 /// The pause after a failed `accept`. So a server without descriptors makes 100 system calls per second.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// The server also pauses after so many clients in a row that have left, because a broken listener looks the same.
+const LEFT: u32 = 100;
+
 /// Accepts the connections of a server, for [`serve`](super::serve).
 ///
 /// # Examples
@@ -84,6 +87,7 @@ pub(super) async fn accept<L: Listener>(
     connections: &Connections,
     report: &Report,
 ) -> (L::Io, ConnectionGuard) {
+    let mut left = 0;
     loop {
         // The listener may always be ready, and need not use the budget.
         consume_budget().await;
@@ -97,7 +101,8 @@ pub(super) async fn accept<L: Listener>(
                         | ErrorKind::ConnectionReset
                 );
                 report(ServeError::Accept(error));
-                if !is_of_client {
+                left = if is_of_client { (left + 1) % LEFT } else { 0 };
+                if left == 0 {
                     sleep(PAUSE).await;
                 }
             }

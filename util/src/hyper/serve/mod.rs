@@ -67,8 +67,8 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`], so that it fits
 /// where `axum::serve` was. [`on_error`](Serve::on_error) takes a closure that learns of all errors, but not of panics:
 ///
-/// * If `accept` fails because the client has left, the server accepts the next client at once. After any other error,
-///   for example because no file descriptor is left, the server tries again after 10 ms.
+/// * If `accept` fails because the client has left, the server accepts the next client at once. After 100 such errors in
+///   a row, and after any other error, for example because no file descriptor is left, it tries again after 10 ms.
 /// * If a service or a handshake panics, its connection ends. On HTTP/2, only the request ends.
 ///
 /// # Cancel safety
@@ -131,7 +131,7 @@ pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io
         listener,
         service,
         handshake: |io, service| ready(Ok((io, service))),
-        connections: Connections::new(Limits::new()),
+        connections: None,
         shutdown: Box::pin(pending()),
         settings: Settings {
             builder,
@@ -153,7 +153,8 @@ pub struct Serve<L, S, H> {
     listener: L,
     service: S,
     handshake: H,
-    connections: Connections,
+    /// `None` if neither `limits` nor `connections` was called.
+    connections: Option<Connections>,
     shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
     settings: Settings,
 }
@@ -167,13 +168,11 @@ struct Settings {
 }
 
 impl<L: Listener, S, H> Serve<L, S, H> {
-    /// Sets the limits of the connections. By default, only [`Limits::grace`] limits a connection.
-    ///
-    /// The call replaces the [`connections`](Self::connections) of the server.
+    /// Sets the limits of the connections. The default is [`Limits::new`].
     ///
     /// # Panics
     ///
-    /// Panics if [`min_idle`](Limits::min_idle) is longer than [`idle`](Limits::idle).
+    /// Panics if `limits` or [`connections`](Self::connections) was called before.
     ///
     /// # Examples
     ///
@@ -191,16 +190,18 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.connections = Connections::new(limits);
-        self
+    pub fn limits(self, limits: Limits) -> Self {
+        self.connections(&Connections::new(limits))
     }
 
     /// Counts the connections in `connections`, and enforces their limits.
     ///
     /// The handle shows the [counts](Connections::counts) while the server runs, and can
-    /// [shut](Connections::shutdown) the server down. Other servers may use the same handle. The call replaces the
-    /// [`limits`](Self::limits) of the server.
+    /// [shut](Connections::shutdown) the server down. Other servers may use the same handle.
+    ///
+    /// # Panics
+    ///
+    /// Panics if [`limits`](Self::limits) or `connections` was called before.
     ///
     /// # Examples
     ///
@@ -223,8 +224,13 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn connections(mut self, connections: &Connections) -> Self {
-        self.connections = connections.clone();
+        assert!(
+            self.connections.is_none(),
+            "a server takes either `limits` or `connections`, once: give the limits to `Connections::new`"
+        );
+        self.connections = Some(connections.clone());
         self
     }
 
@@ -255,9 +261,10 @@ impl<L: Listener, S, H> Serve<L, S, H> {
 
     /// Limits how long a new connection may take until the head of its first request is complete. The default is 30 s.
     ///
-    /// The time begins after the handshake. When it is over, the connection is dropped and counts as
-    /// [dropped](super::Counts::dropped). So a client that sends nothing, or sends its head byte by byte, cannot keep
-    /// a connection. [`Limits::idle`](super::Limits::idle) limits the time for each later head.
+    /// The time begins after the handshake. When it is over, a connection of HTTP/1 is cut: a client that sends nothing, or
+    /// sends its head byte by byte, cannot keep it. A connection of HTTP/2 is shut down gracefully, so a client that
+    /// connects before it has a request gets a GOAWAY frame, and connects again. Both count as
+    /// [`Reason::Header`](super::Reason::Header). [`Limits::idle`](super::Limits::idle) limits the time for each later head.
     pub fn header_timeout(mut self, limit: Duration) -> Self {
         self.settings.header_timeout = limit;
         self
@@ -373,8 +380,7 @@ pub enum ServeError {
     Accept(io::Error),
     /// The [handshake](Serve::handshake) of a connection failed or took too long.
     Handshake(io::Error),
-    /// A connection failed, or reached the [`header_timeout`](Serve::header_timeout). The error is then an
-    /// [`Elapsed`](tokio_wheel::error::Elapsed).
+    /// A connection failed.
     Connection(Box<dyn Error + Send + Sync>),
 }
 

@@ -5,28 +5,28 @@ use std::{
     future::{Future, IntoFuture, poll_fn},
     io,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::Poll,
 };
 
 use ::hyper::{
     Request, Response,
     body::{Body, Incoming},
-    service::{Service as _, service_fn},
 };
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinSet,
+    time::Instant,
 };
 use tokio_wheel::{Timer, timeout};
 use tower_service::Service;
 
 use super::{Listener, Serve, ServeError, Settings, accept::accept};
-use crate::hyper::{ConnectionGuard, Connections, Reason};
+use crate::{
+    hyper::{ConnectionGuard, Connections, Limits, Reason},
+    limit::saturating_add,
+};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -51,11 +51,12 @@ where
             // Without time, each connection would panic alone, and the server would serve nobody.
             drop(Timer::current());
             let settings = Arc::new(self.settings);
+            let connections = (self.connections).unwrap_or_else(|| Connections::new(Limits::new()));
             // It owns the tasks, so no task outlives the server.
             let mut tasks = JoinSet::new();
-            let mut stop = pin!(either(self.shutdown, has_shut_down(&self.connections)));
+            let mut stop = pin!(either(self.shutdown, has_shut_down(&connections)));
             loop {
-                let next = accept(&mut self.listener, &self.connections, &settings.report);
+                let next = accept(&mut self.listener, &connections, &settings.report);
                 let mut next = pin!(next);
                 let next = poll_fn(|cx| {
                     while let Poll::Ready(Some(_)) = tasks.poll_join_next(cx) {}
@@ -74,7 +75,7 @@ where
             }
             drop(self.listener);
             // The first poll begins the shutdown.
-            let mut shutdown = pin!(self.connections.shutdown());
+            let mut shutdown = pin!(connections.shutdown());
             let _ = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx))).await;
             while tasks.join_next().await.is_some() {}
             Ok(())
@@ -109,25 +110,11 @@ async fn connection<Io, T, B>(
         }
         None => return,
     };
-    let was_asked = Arc::new(AtomicBool::new(false));
+    let head = saturating_add(Instant::now(), *header_timeout);
+    guard.requests.limit_first_head(head);
     let service = TowerToHyperService::new(service);
-    let service = service_fn({
-        let was_asked = was_asked.clone();
-        move |request| {
-            was_asked.store(true, Relaxed);
-            service.call(request)
-        }
-    });
     let connect = |io, service| builder.serve_connection_with_upgrades(io, service);
-    let mut drive = pin!(guard.serve(TokioIo::new(io), service, connect));
-    let ended = match timeout(*header_timeout, drive.as_mut()).await {
-        Ok(ended) => ended,
-        Err(_) if was_asked.load(Relaxed) => drive.await,
-        Err(elapsed) => {
-            report(ServeError::Connection(elapsed.into()));
-            return;
-        }
-    };
+    let ended = guard.serve(TokioIo::new(io), service, connect).await;
     // After a graceful shutdown, an error means nothing: see `Ended::error`.
     if let (Reason::Closed, Err(error)) = (ended.reason(), ended.into_result()) {
         report(ServeError::Connection(error));
@@ -146,11 +133,7 @@ async fn either<F: Future>(first: F, other: impl Future<Output = ()>) -> Option<
 
 /// Waits until the shutdown of the connections begins.
 async fn has_shut_down(connections: &Connections) {
-    loop {
-        let (_, change) = connections.next_change();
-        if connections.idle().is_none() {
-            return;
-        }
-        change.await;
+    if let Some(shutdown) = connections.next_shutdown() {
+        shutdown.await;
     }
 }
