@@ -16,13 +16,13 @@
 //! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `close_races_register` |
-//! | a worker leaves an entry, or takes one over, while the entry fires or the shard closes | `left`, `shard` | `leaving_races_fire`, `leaving_keeps_the_order`, `taking_over_races_fire`, `leaving_races_close` |
+//! | a worker keeps a spare entry, or takes one over, while the entry fires or the shard closes | `spare`, `shard` | `keeping_races_fire`, `keeping_keeps_the_order`, `taking_over_races_fire`, `keeping_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
-//! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
-//! | the watch begins to rest while an entry registers | `blocks`, `shared` | `timer`: `rest_races_register` |
-//! | both halves of the driver take a turn at the same time | `parking`, `task` | `timer`: `turn_races_turn` |
-//! | a thread sets the alarm while the alarm goes off or is dropped | `parking`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
-//! | the driver is dropped while another thread takes a turn | `shared`, `parking` | `timer`: `runtime_end_races_turn` |
+//! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `agenda`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
+//! | the watch begins to rest while an entry registers | `blocks`, `agenda` | `timer`: `rest_races_register` |
+//! | both halves of the driver take a turn at the same time | `agenda`, `task` | `timer`: `turn_races_turn` |
+//! | a thread sets the alarm while the alarm goes off or is dropped | `agenda`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
+//! | the driver is dropped while another thread takes a turn | `shared`, `agenda` | `timer`: `runtime_end_races_turn` |
 //! | the last handle is dropped while the driver parks | `shared`, `registrar`, `task` | `timer`: `last_handle_races_park` |
 //! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `runtime_end_races_poll` |
 //!
@@ -45,10 +45,10 @@ use bounded_wheel::{CHUNK, Key, Order, Tick};
 use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 
 use crate::driver::{
-    entries::{Counts, EntryState, Refused},
-    room::Allowance,
-    shard::Shard,
-    visit::{Budget, Time, Wakers},
+    clock::{Clock, DEFAULT_TICK, manual::Manual},
+    room::Room,
+    shard::{Counts, EntryState, Refused, Shard},
+    turn::Turn,
 };
 
 /// A waker that counts its wakes.
@@ -77,8 +77,7 @@ impl Wakes {
 
 /// Registers an entry without advancing the wheel first.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-    let registered = shard.register(None, deadline, waker);
-    registered.map(|(key, _)| key)
+    shard.register(None, deadline, waker, drop)
 }
 
 fn fired(counts: &Counts) -> u64 {
@@ -91,22 +90,16 @@ fn canceled(counts: &Counts) -> u64 {
 
 /// Fires the expired entries of a shard like the driver, but takes the lock for only one step at a time.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
-    let time = Time {
-        now,
-        late_until: 0,
-        order: Order::DueFirst,
-    };
-    let mut wakers = Wakers::new(1);
+    let clock = Clock::by_hand(DEFAULT_TICK, Manual::new(true));
+    let (mut expired, mut unused) = (Vec::new(), Vec::new());
     let mut has_work = true;
     while has_work {
-        let mut budget = Budget {
-            steps: 1,
-            wakes: Allowance { early: 1, all: 1 },
-        };
-        shard.visit(&time, 1, &mut budget, &mut wakers);
-        wakers.expired.drain(..).for_each(Waker::wake);
-        wakers.unused.clear();
-        has_work = shard.published() <= now;
+        let mut room = Room::unlimited();
+        let mut turn = Turn::begin(&clock, &mut room, &mut expired, &mut unused);
+        turn.now = now;
+        shard.visit(&mut turn, 1);
+        turn.wake(&clock);
+        has_work = shard.published.tick() <= now;
     }
 }
 
@@ -201,10 +194,10 @@ fn later_reset_races_fire() {
 
 /// Checks "a dropped future is gone": an entry that the driver fires after the drop wakes no task.
 #[test]
-fn leaving_races_fire() {
+fn keeping_races_fire() {
     loom::model(|| {
         let shard = Shard::new();
-        let left = shard.admit().unwrap();
+        let spares = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
         let key = register(&shard, 2, waker.clone()).unwrap();
         let dropped = Arc::new(LoomFlag::new(false));
@@ -216,7 +209,7 @@ fn leaving_races_fire() {
                 (was_dropped, wakes.count())
             })
         };
-        drop(shard.leave(&left, key));
+        drop(shard.keep(&spares, key));
         dropped.store(true, Release);
         let (was_dropped, woken) = driver.join().unwrap();
         assert!(!was_dropped || woken == 0);
@@ -230,32 +223,26 @@ fn leaving_races_fire() {
     });
 }
 
-/// Drops the left entries of a shard that have expired, as a visit that fires an entry does.
-fn drop_expired(shard: &Shard, now: Tick) {
-    let mut unused = Wakers::new(1).unused;
-    shard.lock().drop_left(now, &mut unused);
-}
-
-/// Checks "never lost" and "never early": an entry that a future takes over while the driver fires the left entry
+/// Checks "never lost" and "never early": an entry that a future takes over while the driver fires the spare entry
 /// fires at its own deadline, and once.
 #[test]
 fn taking_over_races_fire() {
     for deadline in [1, 2, 7] {
         loom::model(move || {
             let shard = Shard::new();
-            let left = shard.admit().unwrap();
+            let spares = shard.admit().unwrap();
             let (wakes, waker) = Wakes::new();
             let first = register(&shard, 2, waker.clone()).unwrap();
-            drop(shard.leave(&left, first));
+            drop(shard.keep(&spares, first));
             let driver = {
                 let shard = shard.clone();
                 thread::spawn(move || expire(&shard, 2))
             };
-            let key = match shard.take_over((&left, first), None, deadline, &waker) {
+            let key = match shard.take_over((&spares, first), None, deadline, &waker, drop) {
                 Ok(_) => first,
                 Err(_) => register(&shard, deadline, waker.clone()).unwrap(),
             };
-            assert_eq!(left.keys().next(), None);
+            assert_eq!(spares.keys().next(), None);
             driver.join().unwrap();
             if deadline > 2 {
                 assert_eq!(wakes.count(), 0);
@@ -273,48 +260,48 @@ fn taking_over_races_fire() {
 }
 
 /// Checks "a dropped future is gone": a worker gives up its oldest entry first, also if the driver drops another one while
-/// the worker leaves entries. Otherwise the entry of a task that has ended could stay until its deadline.
+/// the worker keeps entries. Otherwise the entry of a task that has ended could stay until its deadline.
 #[test]
-fn leaving_keeps_the_order() {
+fn keeping_keeps_the_order() {
     loom::model(|| {
         let shard = Shard::new();
-        let left = shard.admit().unwrap();
+        let spares = shard.admit().unwrap();
         let [first, second, third] =
             [2, 9, 9].map(|deadline| register(&shard, deadline, Waker::noop().clone()).unwrap());
-        drop(shard.leave(&left, first));
+        drop(shard.keep(&spares, first));
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || drop_expired(&shard, 2))
+            thread::spawn(move || shard.drop_expired_spares(2))
         };
-        drop(shard.leave(&left, second));
-        drop(shard.leave(&left, third));
+        drop(shard.keep(&spares, second));
+        drop(shard.keep(&spares, third));
         driver.join().unwrap();
-        let keys: Vec<_> = left.keys().collect();
+        let keys: Vec<_> = spares.keys().collect();
         // A worker that finds no free place, when the driver has just made one, gives up an entry all the same.
         assert!(keys == [second, third] || keys == [third], "{keys:?}");
     });
 }
 
-/// Checks "a dropped future is gone" at a runtime's end: a shard that closes wakes no left entry, and keeps none.
+/// Checks "a dropped future is gone" at a runtime's end: a shard that closes wakes no spare entry, and keeps none.
 #[test]
-fn leaving_races_close() {
+fn keeping_races_close() {
     loom::model(|| {
         let shard = Shard::new();
-        let left = shard.admit().unwrap();
+        let spares = shard.admit().unwrap();
         let (wakes, waker) = Wakes::new();
         let (gone, its_waker) = Wakes::new();
         for waker in [its_waker.clone(), its_waker] {
             let earlier = register(&shard, 4, waker).unwrap();
-            drop(shard.leave(&left, earlier));
+            drop(shard.keep(&spares, earlier));
         }
         let key = register(&shard, 4, waker).unwrap();
         let closer = {
             let shard = shard.clone();
             thread::spawn(move || shard.close().for_each(Waker::wake))
         };
-        drop(shard.leave(&left, key));
+        drop(shard.keep(&spares, key));
         closer.join().unwrap();
-        shard.dismiss(&left);
+        shard.dismiss(&spares);
         assert!(wakes.count() <= 1);
         assert_eq!(gone.count(), 0);
         assert_eq!(

@@ -15,16 +15,12 @@
 //!    registrar    rounds the deadline up to a tick (clock)
 //!        |
 //!        v
-//!    entries      adds the entry to the wheel of a shard
+//!    shard        adds the entry to its wheel
 //!        |
 //!        |  only if the entry is earlier than all entries of the shard
 //!        v
-//!    arming       lowers the armed tick
-//!        |
-//!        |  only if that changes the armed tick
-//!        v
-//!    shared       on a worker of the runtime:                      ------>  parking, sets the alarm
-//!                 elsewhere:                                       ------>  notifies the driver's task
+//!    agenda       lowers the armed tick, and if that changes it:
+//!                 on a worker of the runtime, sets the alarm; elsewhere, notifies the driver's task
 //!
 //!
 //!    the driver, on a worker of its runtime
@@ -35,52 +31,45 @@
 //!    task: the waker  ------------------------>  task: the driver's task
 //!        |                                          |
 //!        v                                          v
-//!    turn         fires the expired entries, one shard after the other     ------>  the futures' wakers
+//!    drive        fires the expired entries, one shard after the other     ------>  the futures' wakers
 //!        |
 //!        v
-//!    arming       arms for the earliest tick of all shards
-//!        |
-//!        v
-//!    parking      sets the alarm
+//!    agenda       arms for the earliest tick of all shards, and sets the alarm
 //! ```
 //!
-//! | module | describes |
-//! |---|---|
-//! | [`registrar`] | how a future registers in one shard of a timer |
-//! | [`left`] | the entries that dropped futures leave for the next futures |
-//! | [`clock`] | the conversion between instants and ticks |
-//! | [`task`] | the two halves: when each of them runs |
-//! | [`turn`] | the work of one turn |
-//! | [`visit`] | what a turn does under one hold of a shard's lock |
-//! | [`room`] | how many tasks a turn may wake |
-//! | [`shared`] | the state that registrations and both halves share, and how a registration makes the driver wake earlier |
-//! | [`parking`] | the place where the turn and the alarm wait |
-//! | [`alarm`] | the alarms that can wake the driver: tokio's time, or a `timerfd` |
-//! | [`arming`] | the armed tick, and its race with registrations |
-//! | [`shard`] | a wheel behind a lock, and the tick that it publishes |
-//! | [`entries`] | the operations of a shard on its entries |
-//! | [`watch`], [`workers`] | the thread that wakes a worker if another one blocks, and its rule |
-//! | [`blocks`] | what the watch and a timer tell each other |
-//! | [`lateness`] | the histogram of the lateness of entries |
-//! | [`ending`] | how a timer ends |
+//! | question | module | describes |
+//! |---|---|---|
+//! | | [`registrar`] | how a future registers in one shard of a timer |
+//! | | [`shared`] | the state of a timer |
+//! | | [`task`] | the two halves of the driver: when each of them runs |
+//! | | [`ending`] | how a timer ends |
+//! | *when* | [`agenda`] | the published ticks, the armed tick and the alarm, and their races |
+//! | | [`alarm`] | the alarms that can wake the driver: tokio's time, or a `timerfd` |
+//! | | [`clock`] | the conversion between instants and ticks |
+//! | | [`watch`], [`workers`] | the thread that wakes a worker if another one blocks, and its rule |
+//! | | [`blocks`] | what the watch and a timer tell each other |
+//! | *what* | [`shard`] | a wheel behind a lock |
+//! | | [`spare`] | the entries that dropped futures keep for the next futures |
+//! | | [`lateness`] | the histogram of the lateness of entries |
+//! | *how much* | [`drive`] | what the driver does in a turn |
+//! | | [`turn`] | what a turn may do |
+//! | | [`room`] | how many tasks a turn may wake |
 
+pub(crate) mod agenda;
 pub(crate) mod alarm;
-pub(crate) mod arming;
 pub(crate) mod blocks;
 pub(crate) mod clock;
+pub(crate) mod drive;
 pub(crate) mod ending;
-pub(crate) mod entries;
 pub(crate) mod lateness;
-pub(crate) mod left;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
-pub(crate) mod parking;
 pub(crate) mod registrar;
 pub(crate) mod room;
 pub(crate) mod shard;
 pub(crate) mod shared;
+pub(crate) mod spare;
 pub(crate) mod task;
 pub(crate) mod turn;
-pub(crate) mod visit;
 pub(crate) mod watch;
 pub(crate) mod workers;

@@ -16,7 +16,10 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
-        arming::Earlier, clock::Clock, entries::Refused, left::Left, shard::Shard, shared::Shared,
+        clock::Clock,
+        shard::{Refused, Shard},
+        shared::Shared,
+        spare::Spares,
     },
     ground::{sync::Ordering, thread::is_current, unwind, waker},
 };
@@ -32,8 +35,8 @@ pub(crate) struct Registrar {
     /// Whether the futures of this registrar use the default timer of the runtime in which they register.
     /// Otherwise, they always use this timer.
     pub(crate) is_default: bool,
-    /// The entries that futures have left with the worker to which this registrar belongs.
-    pub(crate) left: Option<Arc<Left>>,
+    /// The spare entries of the worker to which this registrar belongs.
+    pub(crate) spares: Option<Arc<Spares>>,
     /// The registrars of all shards, if futures always use this timer.
     all: Arc<OnceLock<Box<[Weak<Self>]>>>,
 }
@@ -43,15 +46,15 @@ impl Registrar {
     pub(crate) fn of_thread(
         shared: Arc<Shared>,
         shard: Arc<Shard>,
-        left: Option<Arc<Left>>,
+        spares: Option<Arc<Spares>>,
     ) -> Self {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
-            clock: shared.parking.clock,
+            clock: shared.agenda.clock,
             shared,
             is_default: true,
-            left,
+            spares,
             all: Arc::default(),
         }
     }
@@ -85,9 +88,9 @@ impl Registrar {
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
-        self.shared.blocks.timer_is_used();
+        self.shared.agenda.blocks.timer_is_used();
         let tick = self.clock.deadline(deadline);
-        if self.shard.needs_the_time(tick) {
+        if self.shard.published.needs_the_time(tick) {
             return self.register_near(deadline, waker);
         }
         self.add_entry(None, tick, waker)
@@ -104,34 +107,33 @@ impl Registrar {
         let now = self.clock.present();
         let tick = if now < deadline {
             self.clock.deadline(deadline)
-        } else if self.clock.has_just_passed(deadline, now) && is_current(self.shared.runtime) {
+        } else if self.clock.has_just_passed(deadline, now)
+            && is_current(self.shared.agenda.runtime)
+        {
             self.clock.reached(now) + 1
         } else {
             return Err(Refused::Due);
         };
         let now = self.clock.reached(now);
         // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
-        let is_coarse = tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published();
+        let is_coarse =
+            tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published.tick();
         self.add_entry((!is_coarse).then(|| self.ahead(now)).flatten(), tick, waker)
     }
 
     #[inline]
     fn add_entry(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
-        let left = self.left.as_deref();
-        if let Some((left, key)) = left.and_then(|left| Some((left, left.keys().next()?))) {
-            match self.shard.take_over((left, key), now, deadline, waker) {
-                Ok(earlier) => {
-                    self.wake_for(earlier);
-                    return Ok(key);
-                }
+        let wake_for = |tick| self.shared.agenda.wake_for(tick);
+        let spares = self.spares.as_deref();
+        if let Some((spares, key)) = spares.and_then(|it| Some((it, it.keys().next()?))) {
+            let taken = (self.shard).take_over((spares, key), now, deadline, waker, wake_for);
+            match taken {
+                Ok(()) => return Ok(key),
                 // The panic of another task's waker would harm this task.
                 Err(unused) => unwind::discard(unused),
             }
         }
-        let waker = waker.clone();
-        let (key, earlier) = self.shard.register(now, deadline, waker)?;
-        self.wake_for(earlier);
-        Ok(key)
+        self.shard.register(now, deadline, waker.clone(), wake_for)
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.
@@ -140,7 +142,7 @@ impl Registrar {
     /// not in the wheel.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
-        self.shared.blocks.timer_is_used();
+        self.shared.agenda.blocks.timer_is_used();
         let tick = self.clock.deadline(deadline);
         match self.shard.postpone(key, tick) {
             None => false,
@@ -156,7 +158,8 @@ impl Registrar {
             return self.shard.fire(key).map(waker::wake).is_some();
         }
         let now = self.ahead(self.clock.reached(now));
-        self.wake_for(self.shard.reset(now, key, tick));
+        let wake_for = |tick| self.shared.agenda.wake_for(tick);
+        self.shard.reset(now, key, tick, wake_for);
         true
     }
 
@@ -165,21 +168,14 @@ impl Registrar {
     /// Returns `None` outside the timer's runtime. There, the thread may read the clock of another runtime. That clock
     /// may be paused, or a test may have moved it ahead.
     fn ahead(&self, now: Tick) -> Option<Tick> {
-        is_current(self.shared.runtime).then_some(now)
-    }
-
-    #[inline]
-    fn wake_for(&self, earlier: Option<Earlier>) {
-        if let Some(earlier) = earlier {
-            self.shared.wake_for(earlier);
-        }
+        is_current(self.shared.agenda.runtime).then_some(now)
     }
 }
 
 impl Drop for Registrar {
     fn drop(&mut self) {
         if self.shared.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.shared.notify.notify_one();
+            self.shared.agenda.notify.notify_one();
         }
     }
 }

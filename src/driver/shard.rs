@@ -1,58 +1,51 @@
-//! A shard: a wheel of wakers behind a lock. The shard publishes the tick at which its wheel next has work.
+//! A shard: a wheel of wakers behind a lock. Futures register and deregister entries, and the driver fires them.
 //!
 //! By default, each worker thread registers in a shard of its own. So threads compete for the lock of a shard only if the
-//! driver visits the shard, or if another thread polls or drops a future of the shard. [`entries`](super::entries) has
-//! the operations.
+//! driver visits the shard, or if another thread polls or drops a future of the shard.
 //!
 //! # Rules
 //!
+//! * No user code runs under the lock. A thread clones a waker before it takes the lock. The thread drops or
+//!   wakes a waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which
+//!   compares two addresses. Test with hostile wakers: `tests/promises/p07_no_user_code_under_a_lock.rs`.
 //! * No thread allocates or frees memory under the lock, because allocating and freeing can take long (see
 //!   `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
 //!   `driver::loom_tests::refill_races_free`.
-//! * Threads write the [published](Shard::published) tick only under the lock. They read this
-//!   tick without the lock. Whenever the lock is free, no entry has a deadline before the published tick. So
-//!   a driver does not need to visit a wheel before the published tick of the wheel is reached.
-//! * The published tick may be too early, because a cancellation does not change it. The driver raises it
-//!   later.
-//! * Only a registration or a reset lowers the published tick. The registration or reset then also lowers the
-//!   armed tick. All other operations keep the published tick or raise it. A coarse slot may start before the
-//!   published tick. These operations still keep the tick, because no deadline in the slot is before it.
-//!   Test: `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
-//! * The published ticks have cache lines of their own. So a driver that reads the published ticks does not
-//!   take the cache line of the lock from a worker.
-//! * The wheel also publishes the tick up to which it was advanced. Only
-//!   [`needs_the_time`](Shard::needs_the_time) reads that tick.
+//! * An entry stays in the wheel until `deregister`, `fire`, `visit` or `close` removes it. A future that is dropped
+//!   on its worker may keep its entry as [spare](super::spare). After `visit` or `close`, the future of the entry finds
+//!   that the entry's key is absent.
+//! * Whenever the lock is free, no entry has a deadline before the [published](Published) tick. So a driver does not need
+//!   to visit a wheel before that tick is reached.
+//! * Only a registration or a reset lowers the published tick, and then also the armed tick ([`agenda`](super::agenda)).
+//!   All other operations keep it or raise it. A coarse slot may start before the published tick. These operations
+//!   still keep the tick, because no deadline in the slot is before it.
+//!   Tests: `timer::tests::a_visit_before_its_time_leaves_the_published_tick`,
+//!   `the_driver_visits_only_shards_that_have_something_due`.
 //!
-//! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. [`arming`](super::arming)
-//! describes how a registration and the driver use the published tick.
+//! Models: `driver::loom_tests`.
 
-use std::{
-    ops::{Deref, DerefMut},
-    sync::Arc,
-    task::Waker,
-};
+use std::{mem, ops::ControlFlow, sync::Arc, task::Waker};
 
-use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Refill, Tick};
+use bounded_wheel::{Key, NEVER, Refill, Removed, Tick};
 
 use crate::{
-    driver::{arming::Earlier, lateness::Lateness, left::Leavers},
-    ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Wheel},
+    driver::{
+        agenda::Published,
+        lateness::Lateness,
+        spare::{Keepers, Spares},
+        turn::Turn,
+    },
+    ground::{
+        sync::{Mutex, MutexGuard, Wheel},
+        unwind,
+    },
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
-    published: Published,
-}
-
-/// The ticks that threads read without the lock. Only a thread that holds the lock writes them.
-#[repr(align(128))]
-struct Published {
-    /// The published tick. No entry has an earlier deadline.
-    tick: AtomicU64,
-    /// The tick up to which the wheel was advanced.
-    advanced: AtomicU64,
+    pub(crate) published: Published,
 }
 
 /// The state that the lock protects.
@@ -60,24 +53,71 @@ struct Published {
 /// The fields that every operation uses come first, so that they share a cache line with the lock. The large histogram,
 /// which a registration does not touch, comes last.
 #[repr(C)]
-pub(super) struct State {
+struct State {
     /// Whether the shard is closed. A closed shard refuses registrations, and stays closed.
-    pub(super) closed: bool,
+    closed: bool,
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
     published: Tick,
     /// The number of registrations. It never decreases.
-    pub(super) registered: u64,
-    pub(super) leavers: Leavers,
-    pub(super) wheel: Wheel<Waker>,
+    registered: u64,
+    keepers: Keepers,
+    wheel: Wheel<Waker>,
     /// Counts the entries that have fired.
-    pub(super) lateness: Lateness,
+    lateness: Lateness,
 }
 
-/// Holds the lock.
-pub(super) struct Held<'a> {
-    state: MutexGuard<'a, State>,
-    published: &'a Published,
+/// A greater alignment would put the state into another cache line than the lock.
+#[cfg(not(tokio_wheel_loom))]
+const _: () = assert!(align_of::<State>() == align_of::<u64>());
+
+/// The reason why a shard refused a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The deadline has expired.
+    Due,
+    /// The shard is closed, because its timer has shut down.
+    Closed,
+}
+
+/// The state of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryState {
+    /// The entry is in the wheel.
+    Pending,
+    /// The driver has fired the entry.
+    Fired,
+    /// The entry is not in the wheel, and the shard is closed. Either the entry has fired, or the shard
+    /// removed it when the shard closed.
+    Closed,
+}
+
+/// The values that a reading of a shard's counters returns. An entry that is neither pending nor has fired was canceled.
+pub(crate) struct Counts {
+    pub(crate) pending: u64,
+    pub(crate) registered: u64,
+    pub(crate) lateness: Lateness,
+}
+
+/// While coarse slots of a wheel wait for their cascade, one step out of this many steps of a visit belongs to
+/// them. Otherwise a crowd of late entries could stop the cascades, and with them all entries of these slots.
+const BACKLOG_SHARE: usize = 4;
+
+impl State {
+    /// Returns the state of an entry.
+    #[inline]
+    fn state_of(&self, key: Key) -> EntryState {
+        match self.wheel.get(key) {
+            Some(_) => EntryState::Pending,
+            None if self.closed => EntryState::Closed,
+            None => EntryState::Fired,
+        }
+    }
+
+    /// Removes the spare entries with a deadline up to `until`. Takes their wakers.
+    fn drop_spares(&mut self, until: Tick, unused: &mut Vec<Waker>) {
+        self.keepers.expire(&mut self.wheel, until, unused);
+    }
 }
 
 impl Shard {
@@ -87,57 +127,51 @@ impl Shard {
                 closed: false,
                 published: NEVER,
                 registered: 0,
-                leavers: Leavers::default(),
+                keepers: Keepers::default(),
                 wheel: Wheel::new(0),
                 lateness: Lateness::new(),
             }),
-            published: Published {
-                tick: AtomicU64::new(NEVER),
-                advanced: AtomicU64::new(0),
-            },
+            published: Published::new(),
         })
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> Held<'_> {
-        Held {
-            state: self.state.lock(),
-            published: &self.published,
-        }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Takes the lock. When the function returns, the wheel has room for an entry, or is closed.
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
-    pub(super) fn lock_with_room(&self) -> Held<'_> {
+    fn lock_with_room(&self) -> MutexGuard<'_, State> {
         loop {
-            let mut held = self.lock();
-            if held.wheel.has_room() || held.closed {
-                return held;
+            let mut state = self.lock();
+            if state.wheel.has_room() || state.closed {
+                return state;
             }
-            let chunks = held.wheel.chunks_wanted();
-            drop(held);
+            let chunks = state.wheel.chunks_wanted();
+            drop(state);
             self.refill(Refill::allocate(chunks));
         }
     }
 
     #[cold]
     fn refill(&self, refill: Refill<Waker>) {
-        let mut held = self.lock();
-        if !held.closed {
-            let replaced = held.wheel.refill(refill);
+        let mut state = self.lock();
+        if !state.closed {
+            let replaced = state.wheel.refill(refill);
             // This call opens a chunk in the new memory. Otherwise another thread could find the memory
             // unused, and free it.
-            held.wheel.has_room();
-            drop(held);
+            state.wheel.has_room();
+            drop(state);
             drop(replaced);
         }
     }
 
     /// Frees the memory that the wheel does not use.
     #[cold]
-    pub(crate) fn free_unused(&self) {
+    fn free_unused(&self) {
         loop {
             let unused = self.lock().wheel.take_unused();
             if unused.is_none() {
@@ -146,97 +180,307 @@ impl Shard {
         }
     }
 
-    /// Returns the published tick without taking the lock.
-    #[inline]
-    pub(crate) fn published(&self) -> Tick {
-        self.published.tick.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether a registration should read the time before it registers this deadline.
-    ///
-    /// The registration should read the time in these two cases:
-    ///
-    /// * The deadline may have passed, because it is before the published tick.
-    /// * The entry may get a coarse slot instead of a fine slot, because the wheel may be behind the clock. But if the
-    ///   deadline is [`COARSE_FROM`] ticks or more after the published tick, the slot is coarse in any case: the clock has
-    ///   not passed the published tick, unless the driver is late.
-    #[inline]
-    pub(crate) fn needs_the_time(&self, deadline: Tick) -> bool {
-        let published = self.published();
-        let advanced = self.published.advanced.load(Ordering::Relaxed);
-        let may_have_passed = deadline < published;
-        let gets_coarse = deadline.saturating_sub(advanced) >= FINE_TO;
-        let must_be_coarse = deadline >= published.saturating_add(COARSE_FROM);
-        may_have_passed || gets_coarse && !must_be_coarse
-    }
-}
-
-impl Held<'_> {
     /// Advances the wheel to `now`, or to its first occupied slot if that slot starts earlier. Does nothing if `now` is
     /// `None`.
     #[inline]
-    pub(super) fn catch_up(&mut self, now: Option<Tick>) {
+    fn catch_up(&self, state: &mut State, now: Option<Tick>) {
         if let Some(now) = now {
-            self.wheel.catch_up(now);
-            self.publish_advance();
+            state.wheel.catch_up(now);
+            self.published.set_advanced(state.wheel.now());
         }
+    }
+
+    fn publish(&self, state: &mut State, tick: Tick) {
+        state.published = tick;
+        self.published.set_tick(tick);
+        self.published.set_advanced(state.wheel.now());
     }
 
     /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
-    pub(super) fn raise(&mut self) {
-        let next = self.wheel.next_expiration().unwrap_or(NEVER);
-        self.publish(next.max(self.state.published));
+    fn raise(&self, state: &mut State) {
+        let next = state.wheel.next_expiration().unwrap_or(NEVER);
+        self.publish(state, next.max(state.published));
     }
 
-    /// Publishes an earlier tick if `deadline` is before the published tick. The caller has registered or reset an
-    /// entry.
+    /// Publishes an earlier tick if `deadline` is before the published tick, and releases the lock. Then calls `wake_for`
+    /// with the tick. The caller has registered or reset an entry.
     #[inline]
-    pub(super) fn publish_earlier(&mut self, deadline: Tick) -> Option<Earlier> {
-        if deadline >= self.state.published {
+    fn publish_earlier(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        deadline: Tick,
+        wake_for: impl FnOnce(Tick),
+    ) {
+        if deadline < state.published {
+            let next = state.wheel.next_expiration().unwrap_or(deadline);
+            self.publish(&mut state, next);
+            drop(state);
+            wake_for(next);
+        }
+    }
+
+    /// Registers `waker`, even if `deadline` has expired.
+    ///
+    /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
+    ///
+    /// If `now` is a tick, the function first advances the wheel to `now`. If the shard publishes an earlier tick, the
+    /// function then calls `wake_for`, without the lock: see [`Agenda::wake_for`](super::agenda::Agenda::wake_for).
+    #[inline]
+    pub(crate) fn register(
+        &self,
+        now: Option<Tick>,
+        deadline: Tick,
+        waker: Waker,
+        wake_for: impl FnOnce(Tick),
+    ) -> Result<Key, Refused> {
+        let mut state = self.lock_with_room();
+        if state.closed {
+            drop(state);
+            drop(waker);
+            return Err(Refused::Closed);
+        }
+        self.catch_up(&mut state, now);
+        state.registered += 1;
+        let key = state.wheel.insert_in_room(deadline, waker);
+        self.publish_earlier(state, deadline, wake_for);
+        Ok(key)
+    }
+
+    /// Gives a spare entry to a future of the same task.
+    ///
+    /// If the entry is gone or belongs to another task, returns its waker as an error, which the caller drops. `now`,
+    /// `deadline` and `wake_for` have the same meaning as in [`register`](Self::register).
+    #[inline]
+    pub(crate) fn take_over(
+        &self,
+        (spares, key): (&Spares, Key),
+        now: Option<Tick>,
+        deadline: Tick,
+        waker: &Waker,
+        wake_for: impl FnOnce(Tick),
+    ) -> Result<(), Option<Waker>> {
+        let mut state = self.lock();
+        spares.remove(key);
+        if !state.wheel.get(key).is_some_and(|it| it.will_wake(waker)) {
+            return Err(self.remove_from(state, key));
+        }
+        state.registered += 1;
+        self.catch_up(&mut state, now);
+        state.wheel.reset(key, deadline);
+        self.publish_earlier(state, deadline, wake_for);
+        Ok(())
+    }
+
+    /// Keeps the entry of a dropped future as spare. Only the worker to which `spares` belongs calls this function.
+    ///
+    /// If there are too many entries, removes the oldest, and returns its waker, which the caller drops.
+    #[inline]
+    pub(crate) fn keep(&self, spares: &Spares, key: Key) -> Option<Waker> {
+        if spares.add(key) {
             return None;
         }
-        let next = self.wheel.next_expiration().unwrap_or(deadline);
-        self.publish(next);
-        Some(Earlier(next))
+        let unused = self.give_up(spares);
+        spares.add(key);
+        unused
     }
 
-    fn publish(&mut self, tick: Tick) {
-        self.state.published = tick;
-        self.published.tick.store(tick, Ordering::Relaxed);
-        self.publish_advance();
+    /// Removes the oldest spare entry of a worker. Returns its waker, which the caller drops.
+    #[cold]
+    fn give_up(&self, spares: &Spares) -> Option<Waker> {
+        let state = self.lock();
+        let oldest = spares.keys().next()?;
+        spares.remove(oldest);
+        self.remove_from(state, oldest)
     }
 
-    fn publish_advance(&self) {
-        let advanced = self.wheel.now();
-        self.published.advanced.store(advanced, Ordering::Relaxed);
+    /// Lets a worker keep entries of this shard, unless too many threads do.
+    pub(crate) fn admit(&self) -> Option<Arc<Spares>> {
+        let spares = Arc::<Spares>::default();
+        let has_room = self.lock().keepers.add(spares.clone());
+        has_room.then_some(spares)
     }
-}
 
-impl Deref for Held<'_> {
-    type Target = State;
+    /// Removes the spare entries of a worker, which keeps no more.
+    pub(crate) fn dismiss(&self, spares: &Arc<Spares>) {
+        while spares.keys().next().is_some() {
+            unwind::discard(self.give_up(spares));
+        }
+        self.lock().keepers.remove(spares);
+    }
+
+    /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
+    #[inline]
+    pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
+        self.remove_from(self.lock(), key)
+    }
 
     #[inline]
-    fn deref(&self) -> &State {
-        &self.state
+    fn remove_from(&self, mut state: MutexGuard<'_, State>, key: Key) -> Option<Waker> {
+        let waker = state.wheel.remove(key)?.value;
+        let has_unused = state.wheel.has_unused();
+        drop(state);
+        if has_unused {
+            self.free_unused();
+        }
+        Some(waker)
     }
-}
 
-impl DerefMut for Held<'_> {
+    /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
+    ///
+    /// Returns `false` if the new deadline is earlier than the old deadline, or has expired. Then the caller
+    /// reads the clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.state
+    pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<bool> {
+        let mut state = self.lock();
+        if deadline <= state.wheel.now() {
+            state.wheel.deadline(key)?;
+            return Some(false);
+        }
+        state.wheel.postpone(key, deadline)
+    }
+
+    /// Gives an entry another deadline, if the entry is still in the wheel.
+    ///
+    /// `now` and `wake_for` have the same meaning as in [`register`](Self::register).
+    pub(crate) fn reset(
+        &self,
+        now: Option<Tick>,
+        key: Key,
+        deadline: Tick,
+        wake_for: impl FnOnce(Tick),
+    ) {
+        let mut state = self.lock();
+        self.catch_up(&mut state, now);
+        if state.wheel.reset(key, deadline) {
+            self.publish_earlier(state, deadline, wake_for);
+        }
+    }
+
+    /// Removes an entry whose deadline has expired, if the entry is still in the wheel.
+    ///
+    /// Returns the entry's waker, which the caller wakes.
+    pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
+        let mut state = self.lock();
+        state.wheel.get(key)?;
+        state.lateness.count(0);
+        self.remove_from(state, key)
+    }
+
+    /// Returns the state of an entry. If the entry is pending, the driver will wake `waker`.
+    #[inline]
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> EntryState {
+        {
+            let state = self.lock();
+            if state.wheel.get(key).is_none_or(|it| it.will_wake(waker)) {
+                return state.state_of(key);
+            }
+        }
+        self.replace_waker(key, waker.clone())
+    }
+
+    #[cold]
+    fn replace_waker(&self, key: Key, mut waker: Waker) -> EntryState {
+        let mut state = self.lock();
+        if let Some(registered) = state.wheel.get_mut(key) {
+            mem::swap(registered, &mut waker);
+        }
+        let entry = state.state_of(key);
+        drop(state);
+        drop(waker);
+        entry
+    }
+
+    /// Returns the state of an entry.
+    pub(crate) fn look_up(&self, key: Key) -> EntryState {
+        self.lock().state_of(key)
+    }
+
+    /// Fires entries that have expired, and cascades: at most `hold` steps of the turn, each a few memory accesses. Returns
+    /// whether the wheel has entries that must cascade.
+    ///
+    /// If the turn may not wake any more tasks, the visit fires no entry, or only entries that are late.
+    pub(crate) fn visit(&self, turn: &mut Turn<'_>, hold: usize) -> bool {
+        let given = hold.min(turn.steps);
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.drop_spares(turn.now, turn.unused);
+        let reserved = match state.wheel.has_cascades() {
+            true => given / BACKLOG_SHARE,
+            false => 0,
+        };
+        let mut steps = given - reserved;
+        if turn.may_wake(state.published) {
+            let (now, order) = (turn.now, turn.order);
+            let fire = |entry: Removed<Waker>| {
+                state.lateness.count(now.saturating_sub(entry.deadline));
+                turn.fire(entry.deadline, entry.value);
+                match turn.may_wake(entry.deadline) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            };
+            // The next visit does what is left.
+            let _ = state.wheel.advance(now, order, &mut steps, fire);
+        }
+        steps += reserved;
+        let _ = state.wheel.cascade_backlog(&mut steps);
+        turn.steps -= given - steps;
+        if turn.expired.is_empty() {
+            state.drop_spares(NEVER, turn.unused);
+        }
+        self.raise(state);
+        let has_cascades = state.wheel.has_cascades();
+        let has_unused = state.wheel.has_unused();
+        drop(guard);
+        if has_unused {
+            self.free_unused();
+        }
+        has_cascades
+    }
+
+    /// Raises the published tick if a cancellation has left it too early.
+    pub(crate) fn correct(&self) {
+        self.raise(&mut self.lock());
+    }
+
+    /// Closes the shard permanently, and returns the wakers of its entries.
+    pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
+        let mut unused = Vec::with_capacity(Keepers::MAX_SPARE);
+        let entries = {
+            let mut state = self.lock();
+            state.drop_spares(NEVER, &mut unused);
+            state.closed = true;
+            state.wheel.take()
+        };
+        unused.into_iter().for_each(unwind::discard);
+        entries.into_values()
+    }
+
+    /// Reads the counters, and the number of entries in the wheel.
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.lock();
+        let keys = state.keepers.keys();
+        let spare = keys.filter(|key| state.wheel.get(*key).is_some()).count();
+        Counts {
+            pending: (state.wheel.len() - spare) as u64,
+            registered: state.registered,
+            lateness: state.lateness.clone(),
+        }
     }
 }
-
-/// A greater alignment would put the state into another cache line than the lock.
-#[cfg(not(tokio_wheel_loom))]
-const _: () = assert!(align_of::<State>() == align_of::<u64>());
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     impl Shard {
+        /// Drops the spare entries that have expired, as a visit that fires an entry does.
+        #[cfg(tokio_wheel_loom)]
+        pub(crate) fn drop_expired_spares(&self, now: Tick) {
+            let mut unused = Vec::with_capacity(Keepers::MAX_SPARE);
+            self.lock().drop_spares(now, &mut unused);
+        }
+
         /// Returns the tick up to which the wheel was advanced.
         #[cfg(not(tokio_wheel_loom))]
         pub(crate) fn advanced_to(&self) -> Tick {

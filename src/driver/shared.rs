@@ -1,38 +1,14 @@
 //! The state of a timer that its registrations and both halves of its driver share.
-//!
-//! A registration that has lowered the armed tick [makes the driver wake earlier](Shared::wake_for):
-//!
-//! | the calling thread | the registration |
-//! |---|---|
-//! | a worker of the driver's runtime | sets the alarm itself |
-//! | any other thread | notifies the driver's task |
-//!
-//! The reasons:
-//!
-//! * The worker may run a long task next. The task of the driver could then wait in the worker's queue, and
-//!   all entries would be late. The alarm waits in no queue. Test:
-//!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
-//! * One worker of a runtime watches tokio's own alarms. If that worker runs a long task, no worker watches
-//!   the alarms. If a thread outside the runtime wakes the driver's task, the task runs on an idle worker. The
-//!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
-//!   `util/tests/schedule/one_shot.rs`. Also, a thread outside the runtime may read another clock.
-//! * A worker that sets the alarm wakes no other worker. The calling worker may be the worker that watches
-//!   tokio's alarms. If it then runs a long task, all entries are late. `docs/limitations.md` lists this case.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use bounded_wheel::{NEVER, Tick};
 use tokio::runtime;
 
 use crate::{
-    driver::{
-        arming::Earlier, blocks::Blocks, clock::Clock, ending::Ending, parking::Parking,
-        shard::Shard,
-    },
+    driver::{agenda::Agenda, clock::Clock, drive::Driver, ending::Ending, shard::Shard},
     ground::{
-        notify::Notify,
         sync::{AtomicUsize, Ordering, worker_index},
-        thread, trace, unwind, waker,
+        thread, trace, waker,
     },
 };
 
@@ -41,13 +17,8 @@ use crate::{
 /// So the number of registrars shows whether a handle or a future can still use the timer.
 #[repr(align(128))]
 pub(crate) struct Shared {
-    pub(crate) parking: Parking,
-    /// Wakes the driver's task. Registrations and the last registrar use it.
-    pub(crate) notify: Notify,
+    pub(crate) agenda: Agenda<Driver>,
     pub(crate) ending: Ending,
-    pub(crate) blocks: Blocks,
-    /// The runtime that the driver runs on.
-    pub(crate) runtime: runtime::Id,
     pub(crate) shards: Box<[Arc<Shard>]>,
     /// The number of registrars that handles and futures hold. The number changes without a lock when a
     /// registrar is created or dropped.
@@ -66,11 +37,8 @@ impl Shared {
         on_end: fn(&Self),
     ) -> Self {
         Self {
-            parking: Parking::new(clock),
-            notify: Notify::new(),
+            agenda: Agenda::new(runtime, clock),
             ending: Ending::new(),
-            blocks: Blocks::new(),
-            runtime,
             shards: (0..shards).map(|_| Shard::new()).collect(),
             registrars: AtomicUsize::new(0),
             wakeups: AtomicU64::new(0),
@@ -86,39 +54,6 @@ impl Shared {
         worker_index().unwrap_or_else(thread::number) % self.shards.len()
     }
 
-    /// Raises published ticks that are too early. A cancellation can leave a published tick too early.
-    ///
-    /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
-    /// `timer::tests::canceled_timers_wake_the_driver_once`.
-    pub(crate) fn correct(&self) {
-        let mut least = NEVER;
-        for shard in &self.shards {
-            if shard.published() < least {
-                shard.lock().raise();
-                least = least.min(shard.published());
-            }
-        }
-    }
-
-    /// Makes the driver wake at the tick that the calling registration has published, unless it wakes earlier.
-    #[cold]
-    pub(crate) fn wake_for(&self, earlier: Earlier) {
-        if !self.parking.arming.lower_to(earlier) {
-            return;
-        }
-        self.blocks.end_rest();
-        let is_set = thread::is_worker_of(self.runtime) && unwind::is_ok(self.parking.rearm());
-        if !is_set {
-            self.notify.notify_one();
-        }
-    }
-
-    /// Begins a rest of the watch, which sleeps until the tick that is returned: see [`blocks`](super::blocks).
-    pub(crate) fn begin_rest(&self) -> Tick {
-        self.blocks.begin_rest();
-        self.parking.arming.latest_tick()
-    }
-
     /// Records that the driver was woken. `by` names the reason.
     pub(crate) fn record_wakeup(&self, by: &'static str) {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
@@ -129,6 +64,7 @@ impl Shared {
     ///
     /// From now on, the shards refuse registrations. The function wakes the wakers of all pending entries.
     pub(crate) fn close(&self, has_panicked: bool) {
+        self.agenda.close();
         self.ending.begin(has_panicked);
         (self.on_end)(self);
         let mut pending = 0;

@@ -102,7 +102,7 @@ impl Watch {
             return;
         };
         thread.unpark();
-        let _ = timer.blocks.watch.set(thread.clone());
+        let _ = timer.agenda.blocks.watch.set(thread.clone());
         state.timers.push(Watched {
             timer,
             workers: Workers::new(runtime.metrics().num_workers(), now),
@@ -155,9 +155,8 @@ impl Watch {
 impl Watched {
     /// Looks at the workers if a look is due. Returns when the next look is due.
     fn look(&mut self, now: Instant, tasks: &mut Vec<Task>) -> Option<Instant> {
-        let Shared {
-            blocks, parking, ..
-        } = &*self.timer;
+        let agenda = &self.timer.agenda;
+        let blocks = &agenda.blocks;
         if self.quiet >= QUIET && !blocks.is_resting() {
             // A thread has used the timer.
             (self.quiet, self.next) = (0, Some(now + self.period));
@@ -165,8 +164,8 @@ impl Watched {
         if self.next.is_none_or(|next| now < next) {
             return self.next;
         }
-        let armed = parking.arming.tick();
-        let alarm = parking.clock.instant(armed).map(|it| it.into_std());
+        let armed = agenda.armed();
+        let alarm = agenda.clock.instant(armed).map(|it| it.into_std());
         let is_late = alarm.is_some_and(|alarm| alarm + self.period / SOON <= now);
         let metrics = self.runtime.metrics();
         let seen = self.workers.look(now, is_late, |worker| {
@@ -193,7 +192,7 @@ impl Watched {
         self.next = if self.quiet < QUIET {
             Some(now + self.period / if seen.may_block { SOON } else { 1 })
         } else {
-            let alarm = parking.clock.instant(self.timer.begin_rest());
+            let alarm = agenda.clock.instant(agenda.begin_rest());
             alarm.map(|alarm| alarm.into_std().max(now) + self.period)
         };
         self.next

@@ -61,8 +61,8 @@ use tokio::{runtime, time::Instant};
 use super::Sleep;
 use crate::{
     driver::{
-        entries::{EntryState, Refused},
         registrar::Registrar,
+        shard::{EntryState, Refused},
     },
     ground::thread::is_worker_of,
     timer::default,
@@ -175,7 +175,7 @@ impl Sleep {
         // also block on a future within `block_in_place`. The runtime does not drop such a future. The future
         // therefore panics when the runtime has dropped its tasks.
         let shared = self.registrar.as_ref().map(|ended| &ended.shared);
-        let on_its_worker = shared.filter(|shared| is_worker_of(shared.runtime));
+        let on_its_worker = shared.filter(|shared| is_worker_of(shared.agenda.runtime));
         if on_its_worker.is_some_and(|shared| shared.ending.poll_runtime_end(cx).is_pending()) {
             return Poll::Pending;
         }
@@ -201,7 +201,7 @@ impl Drop for Sleep {
 // This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
-    registrar.shared.blocks.timer_is_used();
+    registrar.shared.agenda.blocks.timer_is_used();
     let key = key.filter(|key| !key.is_absent());
     if registrar.is_default {
         default::leave(registrar, key);

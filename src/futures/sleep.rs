@@ -15,7 +15,7 @@ use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::{
-    driver::{clock, entries::EntryState, registrar::Registrar},
+    driver::{clock, registrar::Registrar, shard::EntryState},
     ground::coop,
     timer::Timer,
 };

@@ -9,10 +9,10 @@ use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
         clock::{Clock, DEFAULT_TICK},
+        drive::Driver,
         room::Room,
         shared::Shared,
         task::DriverTask,
-        turn::Turn,
         watch::DEFAULT_PERIOD,
     },
     error::BuildError,
@@ -315,11 +315,11 @@ impl Builder {
             _ => Box::new(TokioTime::new()),
         };
         let shared = Shared::new(runtime.id(), Clock::new(given), shards, registry::remove);
-        let turn = Turn::new(Room::new(&runtime));
-        let (timer, driver) = Timer::assemble(shared, alarm, turn);
+        let driver = Driver::new(Room::new(&runtime));
+        let (timer, task) = Timer::assemble(shared, alarm, driver);
         if let Some(period) = self.watch_period.filter(|_| workers > 1) {
             registry::watch().add(timer.handle.shared.clone(), runtime, period);
         }
-        Ok((timer, driver))
+        Ok((timer, task))
     }
 }

@@ -24,7 +24,7 @@
 //! * A thread that has another worker index than at the look-up looks the timer up again. After
 //!   `block_in_place` it may be another worker, with another shard.
 //! * A thread in the state `Worker` keeps the entries of dropped futures for the next futures (see
-//!   [`left`](crate::driver::left)). A thread in another state may never register again.
+//!   [`spare`](crate::driver::spare)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
 //!   (`Sleep::poll_ended`).
 //! * [`Timer::current`] always asks which runtime is current.
@@ -144,8 +144,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(left) = &self.registrar.left {
-            self.registrar.shard.dismiss(left);
+        if let Some(spares) = &self.registrar.spares {
+            self.registrar.shard.dismiss(spares);
         }
     }
 }
@@ -249,7 +249,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
         runtime.spawn(witness(runtime.id()));
     }
     #[cfg(all(debug_assertions, feature = "tracing"))]
-    if !is_current(registrar.shared.runtime) {
+    if !is_current(registrar.shared.agenda.runtime) {
         trace::other_runtime();
     }
     registrar
@@ -298,7 +298,7 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
 }
 
 /// Takes over the reference of a future, and the entry if the future was dropped. The next future that this thread
-/// registers can use them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`left`](crate::driver::left).
+/// registers can use them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`spare`](crate::driver::spare).
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
     let mut dropped = Some((registrar, key));
@@ -306,11 +306,11 @@ pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
         let mut memory = memory.borrow_mut();
         let memory = memory.as_mut()?;
         let (registrar, key) = dropped.take()?;
-        // A thread that was this worker until it blocked in place also leaves the entry.
+        // A thread that was this worker until it blocked in place also keeps the entry.
         let is_mine =
             matches!(memory.thread, Thread::Worker) && Arc::ptr_eq(&registrar, &memory.registrar);
-        let unused = key.and_then(|key| match &registrar.left {
-            Some(left) if is_mine => registrar.shard.leave(left, key),
+        let unused = key.and_then(|key| match &registrar.spares {
+            Some(spares) if is_mine => registrar.shard.keep(spares, key),
             _ => registrar.shard.deregister(key),
         });
         Some((memory.keep(registrar), unused))

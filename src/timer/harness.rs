@@ -164,7 +164,7 @@ impl Harness {
             None => Room::unlimited(),
         };
         let bell = Box::new(Bell(alarm.clone()));
-        let (timer, driver) = Timer::assemble(shared, bell, Turn::new(room));
+        let (timer, driver) = Timer::assemble(shared, bell, Driver::new(room));
         let mut harness = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),

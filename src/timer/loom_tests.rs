@@ -203,7 +203,7 @@ impl Harness {
         };
         let by_hand = Clock::by_hand(TICK, clock);
         let shared = Shared::new(runtime.handle().id(), by_hand, 2, |_| {});
-        let turn = Turn::new(Room::new(runtime.handle()));
+        let turn = Driver::new(Room::new(runtime.handle()));
         let bell = Box::new(Bell(alarm.clone()));
         let (timer, driver) = Timer::assemble(shared, bell, turn);
         Self {
@@ -235,7 +235,7 @@ impl Harness {
 
     /// Notifies the driver's task, as a thread that is no worker does.
     fn notify(&self) {
-        self.timer.shared().notify.notify_one();
+        self.timer.shared().agenda.notify.notify_one();
     }
 
     /// Makes the driver's task take a turn.
@@ -299,10 +299,10 @@ fn rest_races_register() {
     model(|harness| {
         let shared = harness.timer.shared();
         let sleeper = harness.spawn_sleeper(0, 2);
-        let until = shared.begin_rest();
+        let until = shared.agenda.begin_rest();
         let _sleeper = sleeper.join().unwrap();
         assert!(
-            until <= 2 || !shared.blocks.is_resting(),
+            until <= 2 || !shared.agenda.blocks.is_resting(),
             "rests until tick {until}"
         );
     });
@@ -502,7 +502,7 @@ fn runtime_end_races_rearm() {
 /// Checks that the driver has dropped its alarm and its turn, and does not keep the state of `timer`.
 fn assert_is_freed(timer: &Timer, alarm: &TestAlarm) {
     let shared = &timer.handle.shared;
-    assert!(shared.parking.begin().is_none(), "the turn is left");
+    assert!(shared.agenda.take().is_none(), "the turn is left");
     assert_eq!(Arc::strong_count(&alarm.set_for), 1, "the alarm is left");
     assert_eq!(alarm.instant(), None);
     // The handle and the registrars keep the state.

@@ -75,11 +75,13 @@ impl Timer {
             pending,
             registered,
             driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
-            is_watched: shared.blocks.watch.get().is_some(),
-            blocks: shared.blocks.count.load(Ordering::Relaxed),
-            longest_block: Duration::from_nanos(shared.blocks.longest.load(Ordering::Relaxed)),
+            is_watched: shared.agenda.blocks.watch.get().is_some(),
+            blocks: shared.agenda.blocks.count.load(Ordering::Relaxed),
+            longest_block: Duration::from_nanos(
+                shared.agenda.blocks.longest.load(Ordering::Relaxed),
+            ),
             lateness: Histogram {
-                tick: shared.parking.clock.duration(1),
+                tick: shared.agenda.clock.duration(1),
                 lateness,
             },
         }

@@ -30,7 +30,7 @@ use std::{
 };
 
 use crate::{
-    driver::{alarm::Alarm, registrar::Registrar, shared::Shared, task::DriverTask, turn::Turn},
+    driver::{alarm::Alarm, drive::Driver, registrar::Registrar, shared::Shared, task::DriverTask},
     error::BuildError,
 };
 
@@ -120,20 +120,20 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.shared().parking.clock.duration(1)
+        self.shared().agenda.clock.duration(1)
     }
 
     /// Makes a timer and its driver, which the caller spawns on the runtime.
-    fn assemble(shared: Shared, alarm: Box<dyn Alarm>, turn: Turn) -> (Self, DriverTask) {
+    fn assemble(shared: Shared, alarm: Box<dyn Alarm>, driver: Driver) -> (Self, DriverTask) {
         let shared = Arc::new(shared);
-        shared.parking.open(alarm, shared.clone().into(), turn);
-        let driver = DriverTask(shared.clone());
+        shared.agenda.open(alarm, shared.clone().into(), driver);
+        let task = DriverTask(shared.clone());
         let handle = Arc::new(Handle {
             registrars: Registrar::of_all_shards(&shared),
             shared,
             of_current_thread: OnceLock::new(),
         });
-        (Self { handle }, driver)
+        (Self { handle }, task)
     }
 
     /// Returns the timer, unless its runtime has shut down and dropped the driver.
@@ -147,14 +147,14 @@ impl Timer {
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
-    /// If the thread is a worker, its futures may leave their entries.
+    /// If the thread is a worker, its futures may keep their entries.
     fn default_registrar(&self, is_worker: bool) -> Arc<Registrar> {
         let shard = self.registrar().shard.clone();
-        let left = is_worker.then(|| shard.admit()).flatten();
+        let spares = is_worker.then(|| shard.admit()).flatten();
         Arc::new(Registrar::of_thread(
             self.handle.shared.clone(),
             shard,
-            left,
+            spares,
         ))
     }
 

@@ -102,7 +102,7 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<Timer> {
 /// error if there is one.
 #[track_caller]
 pub(super) fn insert((timer, driver): (Timer, DriverTask)) -> Result<Timer, Timer> {
-    let runtime = timer.shared().runtime;
+    let runtime = timer.shared().agenda.runtime;
     {
         let mut timers = registry().timers.lock();
         if let Some(existing) = live(&timers, runtime) {

@@ -7,7 +7,7 @@ pub use tokio::time::{pause, resume};
 use tokio::runtime::Handle;
 
 use super::registry;
-use crate::driver::turn::expire_now;
+use crate::driver::drive::expire_now;
 
 /// Advances a paused clock, as [`tokio::time::advance`] does. Then fires the expired entries of the current
 /// runtime's default timer.
@@ -41,6 +41,6 @@ use crate::driver::turn::expire_now;
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
     if let Some(timer) = registry::existing(Handle::current().id()) {
-        expire_now(&timer.shared().parking.clock, &timer.shared().shards);
+        expire_now(&timer.shared().agenda.clock, &timer.shared().shards);
     }
 }

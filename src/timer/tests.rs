@@ -17,7 +17,7 @@ use super::{
     harness::{Harness, ms},
 };
 use crate::{
-    driver::{arming::Earlier, clock::DEFAULT_TICK, registrar::Registrar},
+    driver::{clock::DEFAULT_TICK, registrar::Registrar},
     futures::Sleep,
 };
 
@@ -82,7 +82,7 @@ fn an_earlier_sleep_sets_an_alarm_that_does_not_ring_again() {
     // This registration does not read the clock.
     let _later = harness.sleep(ms(300));
     assert!(!sleep.is_woken());
-    harness.timer.shared().notify.notify_one();
+    harness.timer.shared().agenda.notify.notify_one();
     harness.drive();
     assert!(sleep.is_woken());
     assert!(harness.alarm.set_for() <= Some(harness.start + ms(312)));
@@ -255,8 +255,8 @@ fn a_visit_before_its_time_leaves_the_published_tick() {
     assert!(now.is_woken());
     let _first = harness.sleep(unit * 40);
     let _second = harness.sleep(unit * 65);
-    crate::driver::turn::expire_now(
-        &harness.timer.shared().parking.clock,
+    crate::driver::drive::expire_now(
+        &harness.timer.shared().agenda.clock,
         &harness.timer.shared().shards,
     );
     let between = harness.sleep(unit * 20);
@@ -350,7 +350,7 @@ fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
     let (shared, alarm) = (harness.timer.handle.shared.clone(), harness.alarm.clone());
     let go_off = move || {
         // There is something due for the second turn.
-        shared.wake_for(Earlier(0));
+        shared.agenda.wake_for(0);
         Waker::from(shared).wake();
         alarm.ring();
     };
@@ -422,7 +422,7 @@ fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
     assert!(others.iter().all(|sleep| sleep.is_woken()));
     assert_eq!(alarm.set_for(), None);
     let shared = &timer.handle.shared;
-    assert!(shared.parking.begin().is_none());
+    assert!(shared.agenda.take().is_none());
     // The handle and its two registrars keep the state.
     assert_eq!(Arc::strong_count(shared), 3);
 }
@@ -460,7 +460,7 @@ fn an_alarm_that_panics_is_set_again() {
             }
             _ => {
                 harness.alarm.break_for(1);
-                harness.timer.shared().notify.notify_one();
+                harness.timer.shared().agenda.notify.notify_one();
             }
         }
         let mut earlier = task::spawn(harness.timer.sleep_until(harness.clock.now() + ms(2)));
@@ -483,7 +483,7 @@ fn an_alarm_that_always_panics_does_not_keep_a_worker() {
     let mut harness = Harness::new(1);
     let mut sleep = harness.sleep(ms(5));
     harness.alarm.break_for(100);
-    harness.timer.shared().notify.notify_one();
+    harness.timer.shared().agenda.notify.notify_one();
     for _ in 0..50 {
         assert_pending!(harness.driver.poll());
         assert!(harness.driver.is_woken());

@@ -1,7 +1,7 @@
 //! Promise 15: a dropped future is gone. It wakes no task, no counter counts it as pending, and a worker keeps at
 //! most two entries for its next futures.
 //!
-//! Models: `driver::loom_tests::leaving_races_fire`, `taking_over_races_fire` and `leaving_races_close`.
+//! Models: `driver::loom_tests::keeping_races_fire`, `taking_over_races_fire` and `keeping_races_close`.
 
 use super::*;
 

@@ -1,24 +1,24 @@
-//! The entries that dropped futures have left with their worker, for the next futures of the same task.
+//! Spare entries: what dropped futures keep for the next futures of the same task.
 //!
 //! A connection's task drops one timeout and sets the next within the same poll. So a dropped future does not
-//! deregister its entry. It leaves the entry in its worker's [`Left`], without a lock. The next registration on
-//! this worker takes the entry over, if the entry has a waker of the same task: one lock, no waker cloned or
-//! dropped, and a later deadline is only stored.
+//! deregister its entry. It keeps the entry in its worker's [`Spares`], without a lock. The next registration on this
+//! worker takes the entry over, if the entry has a waker of the same task: one lock, no waker cloned or dropped, and a
+//! later deadline is only stored.
 //!
 //! # Rules
 //!
-//! * A left entry counts as canceled, and wakes no task: a visit of the driver that begins after the drop knows that
-//!   the entry was left. Test: `tests/promises/p15_dropped.rs`.
+//! * A spare entry counts as canceled, and wakes no task: a visit of the driver that begins after the drop knows that
+//!   the entry is spare. Test: `tests/promises/p15_dropped.rs`.
 //! * Only the worker adds keys. Only a thread that holds the lock of the shard removes keys. So no entry is taken
 //!   over twice.
 //! * A registration looks at the oldest entry only. If the entry belongs to another task, the registration
-//!   deregisters it. So the entries of tasks that have ended leave first.
-//! * The driver drops left entries that have expired. It drops all of them in a visit that fires no entry, so that a
-//!   left entry causes at most one wake-up of the driver, like every canceled entry. A shard that closes, and a
+//!   deregisters it. So the entries of tasks that have ended go first.
+//! * The driver drops spare entries that have expired. It drops all of them in a visit that fires no entry, so that a
+//!   spare entry causes at most one wake-up of the driver, like every canceled entry. A shard that closes, and a
 //!   worker that no longer uses the shard, drop them too.
 //! * A worker keeps at most [`PLACES`] entries. If there are more, it deregisters the oldest.
 //!
-//! Models: `loom_tests::leaving_races_fire`, `leaving_keeps_the_order`, `taking_over_races_fire` and `leaving_races_close`.
+//! Models: `loom_tests::keeping_races_fire`, `keeping_keeps_the_order`, `taking_over_races_fire` and `keeping_races_close`.
 
 use std::{sync::Arc, task::Waker};
 
@@ -29,12 +29,12 @@ use crate::ground::sync::{AtomicU64, AtomicUsize, Ordering, Wheel};
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;
 
-/// The keys of the entries that futures have left with one worker.
+/// The keys of the spare entries of one worker.
 ///
 /// Only this worker writes to the cache lines, except when the driver drops an entry.
 #[repr(align(128))]
 #[derive(Default)]
-pub(crate) struct Left {
+pub(crate) struct Spares {
     /// The words of the keys. A free place is 0.
     // The accesses may be relaxed: each reader that knows of a drop reads what the drop has written.
     places: [AtomicU64; PLACES],
@@ -42,7 +42,7 @@ pub(crate) struct Left {
     older: AtomicUsize,
 }
 
-impl Left {
+impl Spares {
     /// Returns the keys, the oldest first. Some of the entries may have left the wheel.
     #[inline]
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
@@ -75,39 +75,40 @@ impl Left {
     }
 }
 
-/// The maximum number of threads that may leave entries in a shard. A worker moves to another thread when its task
+/// The maximum number of threads that may keep entries in a shard. A worker moves to another thread when its task
 /// calls `block_in_place`, so there may be more threads than workers. A thread that finds no room deregisters its entries.
-const LEAVERS: usize = 4;
+const KEEPERS: usize = 4;
 
-/// The entries that futures have left with the workers of a shard. The lock of the shard protects the list.
+/// The spare entries of all workers of a shard. The lock of the shard protects the list.
 // An array, because no thread allocates under the lock.
 #[derive(Default)]
-pub(crate) struct Leavers([Option<Arc<Left>>; LEAVERS]);
+pub(crate) struct Keepers([Option<Arc<Spares>>; KEEPERS]);
 
-impl Leavers {
-    /// The maximum number of entries that futures have left in a shard.
-    pub(crate) const MAX_LEFT: usize = LEAVERS * PLACES;
+impl Keepers {
+    /// The maximum number of spare entries in a shard.
+    pub(crate) const MAX_SPARE: usize = KEEPERS * PLACES;
 
     /// Adds a worker, and returns whether there was room for it.
-    pub(crate) fn add(&mut self, left: Arc<Left>) -> bool {
+    pub(crate) fn add(&mut self, spares: Arc<Spares>) -> bool {
         let free = self.0.iter_mut().find(|place| place.is_none());
-        free.map(|place| *place = Some(left)).is_some()
+        free.map(|place| *place = Some(spares)).is_some()
     }
 
-    pub(crate) fn remove(&mut self, left: &Arc<Left>) {
-        let is_it = |place: &&mut Option<_>| place.as_ref().is_some_and(|it| Arc::ptr_eq(it, left));
+    pub(crate) fn remove(&mut self, spares: &Arc<Spares>) {
+        let is_it =
+            |place: &&mut Option<_>| place.as_ref().is_some_and(|it| Arc::ptr_eq(it, spares));
         self.0.iter_mut().find(is_it).map(Option::take);
     }
 
-    /// Removes the left entries with a deadline up to `until` from the wheel.
+    /// Removes the spare entries with a deadline up to `until` from the wheel.
     ///
-    /// Puts their wakers into `unused`, which must have room for [`MAX_LEFT`](Self::MAX_LEFT) wakers. The caller drops
+    /// Puts their wakers into `unused`, which must have room for [`MAX_SPARE`](Self::MAX_SPARE) wakers. The caller drops
     /// the wakers.
     pub(crate) fn expire(&self, wheel: &mut Wheel<Waker>, until: Tick, unused: &mut Vec<Waker>) {
-        for left in self.0.iter().flatten() {
-            for key in left.keys() {
+        for spares in self.0.iter().flatten() {
+            for key in spares.keys() {
                 if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
-                    left.remove(key);
+                    spares.remove(key);
                     unused.extend(wheel.remove(key).map(|entry| entry.value));
                 }
             }
@@ -116,6 +117,6 @@ impl Leavers {
 
     /// Returns the keys of all workers. Some of the entries may have left the wheel.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
-        self.0.iter().flatten().flat_map(|left| left.keys())
+        self.0.iter().flatten().flat_map(|it| it.keys())
     }
 }
