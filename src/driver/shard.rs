@@ -63,6 +63,8 @@ struct Published {
 pub(super) struct State {
     /// Whether the shard is closed. A closed shard refuses registrations, and stays closed.
     pub(super) closed: bool,
+    /// Whether the last visit was on a paused clock.
+    pub(super) is_paused: bool,
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
     published: Tick,
@@ -85,6 +87,7 @@ impl Shard {
         Arc::new(Self {
             state: Mutex::new(State {
                 closed: false,
+                is_paused: false,
                 published: NEVER,
                 registered: 0,
                 leavers: Leavers::default(),
@@ -184,7 +187,7 @@ impl Held<'_> {
 
     /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
     pub(super) fn raise(&mut self) {
-        let next = self.wheel.next_expiration().unwrap_or(NEVER);
+        let next = self.next_work().unwrap_or(NEVER);
         self.publish(next.max(self.state.published));
     }
 
@@ -195,9 +198,17 @@ impl Held<'_> {
         if deadline >= self.state.published {
             return None;
         }
-        let next = self.wheel.next_expiration().unwrap_or(deadline);
+        let next = self.next_work().unwrap_or(deadline);
         self.publish(next);
         Some(Earlier(next))
+    }
+
+    /// Returns the tick at which the wheel next has work. On a paused clock it has none before a deadline.
+    fn next_work(&self) -> Option<Tick> {
+        match self.is_paused {
+            true => self.wheel.next_deadline(),
+            false => self.wheel.next_expiration(),
+        }
     }
 
     fn publish(&mut self, tick: Tick) {

@@ -75,6 +75,7 @@ impl Shard {
     ) -> Visited {
         let given = hold.min(budget.steps);
         let mut held = self.lock();
+        held.is_paused = time.order == Order::Strict;
         held.drop_left(time.now, &mut wakers.unused);
         let reserved = match held.wheel.has_cascades() {
             true => given / BACKLOG_SHARE,
