@@ -26,7 +26,7 @@
 
 use std::{mem, ops::ControlFlow, sync::Arc, task::Waker};
 
-use bounded_wheel::{Key, NEVER, Refill, Removed, Tick};
+use bounded_wheel::{Key, NEVER, Order, Refill, Removed, Tick};
 
 use crate::{
     driver::{
@@ -56,6 +56,8 @@ pub(crate) struct Shard {
 struct State {
     /// Whether the shard is closed. A closed shard refuses registrations, and stays closed.
     closed: bool,
+    /// Whether the last visit was on a paused clock.
+    is_paused: bool,
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
     published: Tick,
@@ -114,6 +116,14 @@ impl State {
         }
     }
 
+    /// Returns the tick at which the wheel next has work. On a paused clock it has none before a deadline.
+    fn next_work(&self) -> Option<Tick> {
+        match self.is_paused {
+            true => self.wheel.next_deadline(),
+            false => self.wheel.next_expiration(),
+        }
+    }
+
     /// Removes the spare entries with a deadline up to `until`. Takes their wakers.
     fn drop_spares(&mut self, until: Tick, unused: &mut Vec<Waker>) {
         self.keepers.expire(&mut self.wheel, until, unused);
@@ -125,6 +135,7 @@ impl Shard {
         Arc::new(Self {
             state: Mutex::new(State {
                 closed: false,
+                is_paused: false,
                 published: NEVER,
                 registered: 0,
                 keepers: Keepers::default(),
@@ -198,7 +209,7 @@ impl Shard {
 
     /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
     fn raise(&self, state: &mut State) {
-        let next = state.wheel.next_expiration().unwrap_or(NEVER);
+        let next = state.next_work().unwrap_or(NEVER);
         self.publish(state, next.max(state.published));
     }
 
@@ -212,7 +223,7 @@ impl Shard {
         wake_for: impl FnOnce(Tick),
     ) {
         if deadline < state.published {
-            let next = state.wheel.next_expiration().unwrap_or(deadline);
+            let next = state.next_work().unwrap_or(deadline);
             self.publish(&mut state, next);
             drop(state);
             wake_for(next);
@@ -403,6 +414,7 @@ impl Shard {
         let given = hold.min(turn.steps);
         let mut guard = self.lock();
         let state = &mut *guard;
+        state.is_paused = turn.order == Order::Strict;
         state.drop_spares(turn.now, turn.unused);
         let reserved = match state.wheel.has_cascades() {
             true => given / BACKLOG_SHARE,

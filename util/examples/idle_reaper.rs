@@ -103,7 +103,7 @@ pub(crate) struct Server {
     idle: IdleSet<Id>,
     /// One sender for each connection, by which the reaper closes it and names the reason.
     open: Arc<Mutex<HashMap<Id, oneshot::Sender<End>>>>,
-    free: Arc<Semaphore>,
+    pub(crate) free: Arc<Semaphore>,
     /// Asks the reaper to close that many connections.
     shed: mpsc::Sender<usize>,
 }
@@ -158,11 +158,6 @@ impl Server {
         }
         let permit = self.free.clone().acquire_owned().await;
         permit.expect("no task closes the semaphore")
-    }
-
-    /// Returns the number of connections in use.
-    pub(crate) fn in_use(&self) -> usize {
-        self.settings.connections - self.free.available_permits()
     }
 
     /// Serves a peer until its connection ends.

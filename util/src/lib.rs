@@ -25,6 +25,14 @@
 //! | limit the time of HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
 //! | limit the time of a tower service | [`tower`] | `tower` |
 //!
+//! Three names are used twice, so import them with their modules:
+//!
+//! | name | modules |
+//! |---|---|
+//! | `Limits` | [`hyper`] has limits of connections, and [`io`] of reads and writes |
+//! | `LimitExceeded` | the errors of a body in [`http`], and of a read or write in [`io`] |
+//! | `TimeoutLayer` | in [`http`] it responds with a status code, and in [`tower`] the request fails |
+//!
 //! # A server with limits
 //!
 //! `axum::serve` keeps idle connections open for as long as their clients want. With the feature `serve`, a server

@@ -40,7 +40,7 @@ const LATE_RING: usize = 0;
 /// coarsest level would wait as long as finer levels receive entries (`no_backlog_waits_forever`).
 const COARSEST_SHARE: usize = 4;
 
-/// The maximum number of entries that [`Wheel::next_expiration`] looks at in a slot.
+/// The maximum number of entries that [`Wheel::next_expiration`] and [`Wheel::next_deadline`] look at in a slot.
 pub(super) const FEW: usize = 8;
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
@@ -101,6 +101,19 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// in the meantime. All entries of the slot would then cascade at the tick at which the first
     /// entry is due.
     pub fn next_expiration(&self) -> Option<Tick> {
+        self.next_work(COARSE - 1)
+    }
+
+    /// Returns the next tick at which an entry must fire or a slot must cascade, where coarser slots wait as well.
+    ///
+    /// This is for a clock that stands still while the wheel is advanced, such as the paused clock of a test. On such a
+    /// clock nothing that cascades makes an entry late.
+    pub fn next_deadline(&self) -> Option<Tick> {
+        self.next_work(Self::LEVELS)
+    }
+
+    /// Returns the next tick at which an entry must fire or a slot must cascade. Slots up to the level `patient` may wait.
+    fn next_work(&self, patient: usize) -> Option<Tick> {
         if let Some(late) = self.rings.first(Self::LATE) {
             return Some(self.nodes.node(late).deadline.min(self.now));
         }
@@ -108,15 +121,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             return Some(self.now);
         }
         let next = self.next_slot()?;
-        if next.ring.row != 1 || next.start <= self.now {
+        let level = next.ring.row;
+        if level == 0 || level > patient || next.start <= self.now {
             return Some(next.start);
         }
-        let starts = |level| self.rings.next_start(self.now, level);
-        if (COARSE..Self::LEVELS).any(|level| starts(level) == Some(next.start)) {
-            return Some(next.start);
-        }
-        // All other entries with deadlines before the end of this slot are in slots of level 0.
-        let mut first = starts(0).unwrap_or(NEVER);
+        // No entry of another slot has a deadline before this tick.
+        let others = (0..Self::LEVELS).filter(|other| *other != level);
+        let starts = others.filter_map(|other| self.rings.next_start(self.now, other));
+        let mut first = starts.min().unwrap_or(NEVER);
         let entries = self.rings.list(&self.nodes, next.ring);
         for (n, (_, deadline)) in entries.enumerate() {
             if n == FEW {
@@ -125,7 +137,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             first = first.min(deadline);
         }
         // Entries that were reset to a later deadline cascade when the slot ends.
-        Some(first.min(next.start.saturating_add(SLOTS as u64)))
+        Some(first.min(Rings::<ROWS, SLOTS>::end_of(&next)))
     }
 
     /// Moves `now` up to `to`, and passes every entry whose deadline is reached to `fire`.

@@ -265,11 +265,14 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         self.wheel.assert_invariants();
         assert_eq!(self.wheel.len(), self.oracle.deadlines.len());
         let first = self.oracle.deadlines.values().min();
-        let next = self.wheel.next_expiration();
-        assert_eq!(next.is_some(), first.is_some());
-        if let (Some(next), Some(first)) = (next, first) {
+        let (next, patient) = (self.wheel.next_expiration(), self.wheel.next_deadline());
+        assert_eq!(
+            (next.is_some(), patient.is_some()),
+            (first.is_some(), first.is_some())
+        );
+        if let (Some(next), Some(patient), Some(first)) = (next, patient, first) {
             assert!(
-                next <= (*first).max(self.oracle.now),
+                next <= patient && patient <= (*first).max(self.oracle.now),
                 "the next expiration is after a deadline"
             );
         }

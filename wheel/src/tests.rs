@@ -349,6 +349,7 @@ fn a_coarse_slot_is_due_at_its_start() {
     let mut wheel: Wheel<u64> = Wheel::new(0);
     wheel.insert(12_000, 0);
     assert_eq!(wheel.next_expiration(), Some(8_192));
+    assert_eq!(wheel.next_deadline(), Some(12_000));
     wheel.insert(900_000, 0);
     assert_eq!(drain(&mut wheel, 12_000), [0]);
     assert_eq!(wheel.next_expiration(), Some(786_432));

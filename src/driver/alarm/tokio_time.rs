@@ -28,14 +28,7 @@ use crate::driver::clock::{DEFAULT_TICK, look};
 /// driver nearly always reads the clock more than 3 µs later.
 const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
-/// The difference that the alarm uses on a paused clock instead of [`LEAD`]: just under 1 ms.
-///
-/// A paused clock starts at the time of the pause, and moves by whole milliseconds. The time of the pause may
-/// lie between two whole milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at
-/// 5.4 ms. An alarm for the deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms.
-/// This step makes all deadlines between 5.4 ms and 6.4 ms late. An alarm for the first instant that rounds
-/// up to 5 ms moves the clock to 5.4 ms.
-const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
+const NANOS_PER_MS: u32 = 1_000_000;
 
 /// A [`tokio::time::Sleep`] that is reset when the alarm is set.
 pub(crate) struct TokioTime {
@@ -63,9 +56,18 @@ impl TokioTime {
             // For the current time, tokio's timer goes off at the next millisecond.
             return before(LEAD).max(now);
         }
-        // A paused clock moves on when no task is awake. It stands still until then.
-        let early = before(PAUSED_LEAD);
-        if early > now { early } else { instant }
+        before(Self::paused_lead(instant.saturating_duration_since(now)))
+    }
+
+    /// Returns by how much earlier than its instant an alarm must be set that goes off after `wait` on a paused clock.
+    ///
+    /// A paused clock stands still until no task is awake. Then it moves by whole milliseconds, and may stand between two of
+    /// them. For example, let the clock stand at 3.4 ms, and let the instant be at 5.2 ms. An alarm for this instant rounds
+    /// up to 6 ms, which moves the clock by three milliseconds to 6.4 ms. An alarm for 4.4 ms and a nanosecond rounds up to
+    /// 5 ms, which moves the clock to 5.4 ms: the first time after 5.2 ms at which the clock can stand.
+    fn paused_lead(wait: Duration) -> Duration {
+        let beyond = wait.subsec_nanos() % NANOS_PER_MS;
+        Duration::from_nanos(((beyond + NANOS_PER_MS - 1) % NANOS_PER_MS).into())
     }
 }
 

@@ -44,25 +44,25 @@ async fn peer(start: Instant, lines: Vec<(u64, &'static str)>, mut socket: Duple
     socket.read_to_end(&mut Vec::new()).await.unwrap();
 }
 
-/// Connects peers at these milliseconds. Returns the ends of all connections, and the largest number in use.
+/// Connects peers at these milliseconds. Returns the ends of all connections, and how many more the server had room for when it was fullest.
 async fn ends(
     server: Server,
     peers: impl IntoIterator<Item = (u64, Vec<(u64, &'static str)>)>,
 ) -> (Vec<Ended>, usize) {
-    let (start, mut connections, mut in_use) = (Instant::now(), JoinSet::new(), 0);
+    let (start, mut connections, mut free) = (Instant::now(), JoinSet::new(), usize::MAX);
     for (id, (at, lines)) in peers.into_iter().enumerate() {
         sleep_until(start + ms(at)).await;
         let permit = server.admit().await;
         let (theirs, ours) = tokio::io::duplex(1_024);
         tokio::spawn(peer(start, lines, theirs));
         connections.spawn(server.clone().connection(id, permit, ours));
-        in_use = in_use.max(server.in_use());
+        free = free.min(server.free.available_permits());
     }
     let mut ends = Vec::new();
     while let Some(ended) = connections.join_next().await {
         ends.push(ended.unwrap());
     }
-    (ends, in_use)
+    (ends, free)
 }
 
 /// A connection ends 300 ms after its last line, and a trusted connection after 900 ms.
@@ -89,7 +89,7 @@ async fn idle_reaper() {
     assert_eq!(ends.collect::<Vec<_>>(), expected);
 }
 
-/// Serves a crowd. Returns the largest number of connections in use, and the ends of the talking and the silent peers.
+/// Serves a crowd. Returns the least room, and the ends of the talking and the silent peers.
 async fn crowd(limit: usize) -> (usize, Vec<Ended>, Vec<Ended>) {
     // The talking peers connect first. One silent peer connects every 20 ms, and ten at 510 ms.
     let mut arrivals = vec![0; TALKING];
@@ -103,9 +103,9 @@ async fn crowd(limit: usize) -> (usize, Vec<Ended>, Vec<Ended>) {
         };
         (at, lines)
     });
-    let (ends, in_use) = ends(Server::start(settings(limit)), peers).await;
+    let (ends, free) = ends(Server::start(settings(limit)), peers).await;
     let (talking, silent) = ends.into_iter().partition(|end| end.id < TALKING);
-    (in_use, talking, silent)
+    (free, talking, silent)
 }
 
 /// Returns the milliseconds after which connections ended for a reason.
@@ -117,8 +117,8 @@ fn of(ends: &[Ended], by: End) -> impl Iterator<Item = u128> {
 /// A silent connection is reaped after 300 ms, or is shed before. Older silent connections end first.
 #[tokio::test(start_paused = true)]
 async fn idle_reaper_with_few_connections() {
-    let (in_use, talking, silent) = crowd(20).await;
-    assert_eq!((in_use, of(&talking, Left).count()), (20, 4));
+    let (free, talking, silent) = crowd(20).await;
+    assert_eq!((free, of(&talking, Left).count()), (0, 4));
     assert_eq!(silent.len(), 60);
     // Ten connections came at once. They end in any order.
     let came = |end: &Ended| match end.id {

@@ -124,7 +124,8 @@ async fn run(settings: axum_server::Settings) {
     last.has_got(&[200, 200], Duration::ZERO);
     let counts = server.await.unwrap().unwrap();
     let cut_or_dropped = (counts.open(), counts.cut(), counts.dropped());
-    assert_eq!(cut_or_dropped, (0, 0, 2), "{counts:?}");
+    assert_eq!(cut_or_dropped, (0, 1, 0), "{counts:?}");
+    assert_eq!(counts.ended(Reason::Header), 2, "{counts:?}");
     assert!(counts.ended(Reason::Idle) >= 1, "{counts:?}");
     assert_eq!(counts.ended(Reason::MaxAge), 1, "{counts:?}");
     assert!(TcpStream::connect(address).await.is_err());

@@ -37,12 +37,17 @@ struct AtOnce(Arc<AtomicUsize>, Option<io::ErrorKind>);
 
 impl Listener for AtOnce {
     type Io = DuplexStream;
+    type Addr = ();
 
-    async fn accept(&mut self) -> io::Result<DuplexStream> {
+    fn local_addr(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn accept(&mut self) -> io::Result<(DuplexStream, ())> {
         let calls = self.0.fetch_add(1, Relaxed);
         match self.1 {
             Some(kind) => Err(kind.into()),
-            None if calls < 100_000 => Ok(duplex(1).0),
+            None if calls < 100_000 => Ok((duplex(1).0, ())),
             None => pending().await,
         }
     }

@@ -19,7 +19,7 @@ use std::{
     },
 };
 
-use axum::{Router, routing::get};
+use axum::{Router, extract::ConnectInfo, routing::get};
 use hyper::{Request, Response, body::Incoming};
 use rustix::io::Errno;
 use tokio::{
@@ -57,10 +57,15 @@ struct Memory(mpsc::UnboundedReceiver<io::Result<DuplexStream>>);
 
 impl Listener for Memory {
     type Io = DuplexStream;
+    type Addr = &'static str;
 
-    async fn accept(&mut self) -> io::Result<DuplexStream> {
+    fn local_addr(&self) -> io::Result<&'static str> {
+        Ok("memory")
+    }
+
+    async fn accept(&mut self) -> io::Result<(DuplexStream, &'static str)> {
         match self.0.recv().await {
-            Some(accepted) => accepted,
+            Some(accepted) => accepted.map(|io| (io, "client")),
             None => pending().await,
         }
     }

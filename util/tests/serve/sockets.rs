@@ -97,6 +97,36 @@ fn clients_that_vanish_leave_nothing() {
     });
 }
 
+/// Each request of a connection has the client's address, also if it is one of several on HTTP/2.
+#[test]
+fn handlers_know_their_client() {
+    current_thread().block_on(async {
+        for protocol in [Auto1Upgrades, Auto2Upgrades] {
+            let who = async |ConnectInfo(client): ConnectInfo<SocketAddr>| client.to_string();
+            let app = Router::new().route("/", get(who));
+            let tapped = Arc::<AtomicUsize>::default();
+            let count = tapped.clone();
+            let listener = listen().await.0.tap_io(move |socket: &mut TcpStream| {
+                assert!(socket.nodelay().unwrap());
+                count.fetch_add(1, Relaxed);
+            });
+            let server = serve(listener, app).with_connect_info(ConnectInfo);
+            let address = server.local_addr().unwrap();
+            let server = tokio::spawn(server.into_future());
+            for clients in 1..=2 {
+                let socket = TcpStream::connect(address).await.unwrap();
+                let expected = socket.local_addr().unwrap().to_string();
+                let mut client = Client::new(protocol, socket).await;
+                for _ in 0..3 {
+                    assert_eq!(client.get("/").await.unwrap(), expected.len());
+                }
+                assert_eq!(tapped.load(Relaxed), clients);
+            }
+            server.abort();
+        }
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn a_unix_socket_is_a_listener() {

@@ -12,9 +12,10 @@ use std::{
     time::Duration,
 };
 
+use ::hyper::http::Extensions;
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
 
-pub use self::accept::Listener;
+pub use self::accept::{Listener, TapIo};
 use super::{Connections, Limits, WheelTimer};
 
 type Report = Box<dyn Fn(ServeError) + Send + Sync>;
@@ -24,9 +25,16 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// `service` is an axum `Router`, tonic's `Routes`, or any other tower service that hyper can call. Each connection
 /// may use HTTP/1, with upgrades, or HTTP/2, and has a task and a clone of `service`.
 ///
-/// An axum program replaces `axum::serve` by this function, and keeps
+/// An axum program replaces `axum::serve` by this function, and keeps [`local_addr`](Serve::local_addr),
 /// [`with_graceful_shutdown`](Serve::with_graceful_shutdown) and the `?` after `await`. It then sets
-/// [`limits`](Serve::limits).
+/// [`limits`](Serve::limits). Two things are written in another way:
+///
+/// | with `axum::serve` | here |
+/// |---|---|
+/// | `app.into_make_service_with_connect_info::<SocketAddr>()` | `app`, and [`with_connect_info(ConnectInfo)`](Serve::with_connect_info) on the server |
+/// | `use axum::serve::ListenerExt`, for `tap_io` | `use tokio_wheel_util::hyper::Listener`: see [`Listener::tap_io`] |
+///
+/// axum's next version, 0.9, is to limit the age of connections. The other limits, and an end of the shutdown, are only here.
 ///
 /// # Limits
 ///
@@ -138,6 +146,7 @@ pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io
             handshake_timeout: Duration::MAX,
             header_timeout: Duration::from_secs(30),
             report: Box::new(drop),
+            connect_info: Box::new(|_| Extensions::new()),
         },
     }
 }
@@ -149,22 +158,24 @@ type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
 ///
 /// The function [`serve`] returns this type and explains it. The future returns `Ok` after the shutdown.
 #[must_use = "a server does nothing unless you `.await` it"]
-pub struct Serve<L, S, H> {
+pub struct Serve<L: Listener, S, H> {
     listener: L,
     service: S,
     handshake: H,
     /// `None` if neither `limits` nor `connections` was called.
     connections: Option<Connections>,
     shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
-    settings: Settings,
+    settings: Settings<L::Addr>,
 }
 
 /// What the tasks of the connections share.
-struct Settings {
+struct Settings<A> {
     builder: auto::Builder<TokioExecutor>,
     handshake_timeout: Duration,
     header_timeout: Duration,
     report: Report,
+    /// Returns the extensions of all requests of a client.
+    connect_info: Box<dyn Fn(A) -> Extensions + Send + Sync>,
 }
 
 impl<L: Listener, S, H> Serve<L, S, H> {
@@ -234,6 +245,63 @@ impl<L: Listener, S, H> Serve<L, S, H> {
         self
     }
 
+    /// Returns the address on which the server accepts clients.
+    ///
+    /// # Errors
+    ///
+    /// Fails if [`Listener::local_addr`] fails.
+    pub fn local_addr(&self) -> io::Result<L::Addr> {
+        self.listener.local_addr()
+    }
+
+    /// Lets handlers know their client: inserts what `make` returns for the client's address into the extensions of each
+    /// request.
+    ///
+    /// With axum, `make` is `ConnectInfo`, or a closure that makes a type of yours. The call replaces an earlier one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    ///
+    /// use axum::{extract::ConnectInfo, routing::get, Router};
+    /// use tokio::net::TcpListener;
+    /// use tokio_wheel_util::serve;
+    /// # use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    ///
+    /// async fn who(ConnectInfo(client): ConnectInfo<SocketAddr>) -> String {
+    ///     client.to_string()
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let app = Router::new().route("/", get(who));
+    /// let server = serve(TcpListener::bind("127.0.0.1:0").await?, app).with_connect_info(ConnectInfo);
+    /// # let mut client = tokio::net::TcpStream::connect(server.local_addr()?).await?;
+    /// # let server = server.with_graceful_shutdown(async move {
+    /// #     client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+    /// #     let mut answer = String::new();
+    /// #     client.read_to_string(&mut answer).await.unwrap();
+    /// #     assert!(answer.ends_with(&client.local_addr().unwrap().to_string()), "{answer}");
+    /// # });
+    /// server.await
+    /// # }
+    /// ```
+    pub fn with_connect_info<T>(
+        mut self,
+        make: impl Fn(L::Addr) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.settings.connect_info = Box::new(move |address| {
+            let mut extensions = Extensions::new();
+            extensions.insert(make(address));
+            extensions
+        });
+        self
+    }
+
     /// Shuts the server down when `signal` is ready.
     ///
     /// Without this call, only a call of [`Connections::shutdown`] for its [`connections`](Self::connections) shuts the
@@ -274,34 +342,26 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     ///
     /// The task of the connection calls `prepare` with what the listener has accepted, and a clone of the service.
     /// `prepare` returns the stream and the service of the connection. It can do a handshake of TLS, wrap the stream in
-    /// limits of the module `io`, set options of the socket, or let the handlers know their client. If it fails,
-    /// the connection ends.
+    /// limits of the module `io`, or give the service what the handshake has shown. If it fails, the connection ends.
     ///
     /// # Examples
     ///
-    /// The handlers learn the client's address. An acceptor of TLS would be awaited in the same place:
+    /// The server closes a connection whose client stops reading. An acceptor of TLS would be awaited in the same place:
     ///
     /// ```no_run
-    /// use std::net::SocketAddr;
-    ///
-    /// use axum::{extract::ConnectInfo, routing::get, Extension, Router};
     /// use tokio::net::{TcpListener, TcpStream};
     /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::serve;
-    ///
-    /// async fn who(ConnectInfo(client): ConnectInfo<SocketAddr>) -> String {
-    ///     client.to_string()
-    /// }
+    /// use tokio_wheel_util::{io::{Limits, TimeoutStream}, serve};
     ///
     /// # #[tokio::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// let app = Router::new().route("/", get(who));
     /// let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    /// serve(listener, app)
-    ///     .handshake(Duration::from_secs(10), |socket: TcpStream, app| async move {
-    ///         let client = ConnectInfo(socket.peer_addr()?);
+    /// let limits = Limits::new().write_timeout(Duration::from_secs(30));
+    /// serve(listener, axum::Router::new())
+    ///     .handshake(Duration::from_secs(10), move |socket: TcpStream, app| async move {
+    ///         let socket = TimeoutStream::with_limits(socket, limits);
     ///         // let stream = acceptor.accept(socket).await?;
-    ///         Ok((socket, app.layer(Extension(client))))
+    ///         Ok((socket, app))
     ///     })
     ///     .await
     /// # }
@@ -362,7 +422,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     }
 }
 
-impl<L: fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
+impl<L: Listener + fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serve")
             .field("listener", &self.listener)

@@ -12,6 +12,7 @@ use std::{
 use ::hyper::{
     Request, Response,
     body::{Body, Incoming},
+    service::{Service as _, service_fn},
 };
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tokio::{
@@ -65,13 +66,13 @@ where
                     }
                     next.as_mut().poll(cx).map(Some)
                 });
-                let Some((io, guard)) = next.await else {
+                let Some((io, address, guard)) = next.await else {
                     break;
                 };
                 let (handshake, service) = (self.handshake.clone(), self.service.clone());
                 // The task calls the closure, because the closure may panic.
                 let prepare = async move { handshake(io, service).await };
-                tasks.spawn(connection(guard, prepare, settings.clone()));
+                tasks.spawn(connection(guard, prepare, address, settings.clone()));
             }
             drop(self.listener);
             // The first poll begins the shutdown.
@@ -84,10 +85,11 @@ where
 }
 
 /// Serves a connection after its handshake.
-async fn connection<Io, T, B>(
+async fn connection<Io, T, B, A>(
     guard: ConnectionGuard,
     handshake: impl Future<Output = io::Result<(Io, T)>>,
-    settings: Arc<Settings>,
+    address: A,
+    settings: Arc<Settings<A>>,
 ) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -100,6 +102,7 @@ async fn connection<Io, T, B>(
         handshake_timeout,
         header_timeout,
         report,
+        connect_info,
     } = &*settings;
     let handshake = async { timeout(*handshake_timeout, handshake).await? };
     let (io, service) = match either(handshake, has_shut_down(&guard.connections)).await {
@@ -112,7 +115,12 @@ async fn connection<Io, T, B>(
     };
     let head = saturating_add(Instant::now(), *header_timeout);
     guard.requests.limit_first_head(head);
+    let extensions = connect_info(address);
     let service = TowerToHyperService::new(service);
+    let service = service_fn(move |mut request: Request<_>| {
+        request.extensions_mut().extend(extensions.clone());
+        service.call(request)
+    });
     let connect = |io, service| builder.serve_connection_with_upgrades(io, service);
     let ended = guard.serve(TokioIo::new(io), service, connect).await;
     // After a graceful shutdown, an error means nothing: see `Ended::error`.
