@@ -9,8 +9,10 @@
 //! sessions without a socket. The server must close these connections never early, and as little late
 //! as it can. During the storm, the other clients talk and measure their round trips.
 //!
+//! A second scene measures the round trips beside a task that blocks its worker.
+//!
 //! ```text
-//! cargo run --release -p echo-server                        # both timers in turn, three rounds: 20 s
+//! cargo run --release -p echo-server                        # both timers in turn, three rounds: 35 s
 //! cargo run --release -p echo-server -- --think 0           # capacity: as much as the machine gives
 //! ```
 //!
@@ -24,8 +26,10 @@
 //!
 //! * `server.rs` contains the server.
 //! * `timers.rs` contains the few lines that let one server run on either timer.
-//! * `load.rs` makes the load. `run.rs` says when each part of it begins, and `report.rs` prints.
+//! * `load.rs` makes the load of the storm, and `run.rs` says when each part of it begins.
+//! * `block.rs` is the second scene. `report.rs` prints.
 
+mod block;
 mod load;
 mod report;
 mod run;
@@ -34,7 +38,7 @@ mod server;
 mod tests;
 mod timers;
 
-use std::{process::ExitCode, time::Duration};
+use std::{io, process::ExitCode, time::Duration};
 
 use clap::Parser;
 
@@ -49,7 +53,7 @@ use crate::{
 /// A TCP echo server on tokio-wheel with a load of its own, beside the same server on tokio::time.
 ///
 /// Active clients measure their round trips, first in a calm, then in a storm: all idle connections
-/// and all sessions expire at once.
+/// and all sessions expire at once. Then fewer clients measure them beside a task that blocks.
 #[derive(Parser)]
 #[command(name = "echo-server")]
 struct Args {
@@ -123,5 +127,12 @@ fn all_rounds(args: &Args) -> Result<bool, String> {
         }
     }
     report::print(&plan, [("tokio_wheel", &wheel), ("tokio::time", &tokio)]);
+    let blocked = |run: fn() -> io::Result<block::Run>| run().map_err(|error| error.to_string());
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..args.rounds {
+        with.push(blocked(block::run::<Wheel>)?);
+        without.push(blocked(block::run::<Tokio>)?);
+    }
+    report::print_blocked([("tokio_wheel", &with), ("tokio::time", &without)]);
     Ok(wheel.iter().chain(&tokio).all(|run| run.sound(&plan)))
 }

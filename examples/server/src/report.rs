@@ -3,7 +3,22 @@
 use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
 
-use crate::load::{Plan, STORM};
+use crate::{
+    block,
+    load::{Plan, STORM},
+};
+
+/// The name of a figure, and its value.
+type Row = (String, Option<f64>);
+
+/// Returns the rows of a histogram of microseconds.
+fn times(name: &str, of: &Histogram<u64>) -> Vec<Row> {
+    let row = |(part, quantile)| {
+        let ms = of.value_at_quantile(quantile) as f64 / 1e3;
+        (format!("{name} {part}, ms"), (!of.is_empty()).then_some(ms))
+    };
+    [("p50", 0.5), ("p99", 0.99), ("max", 1.0)].map(row).into()
+}
 
 /// The figures of one run. Histograms contain microseconds.
 pub(crate) struct Run {
@@ -34,19 +49,11 @@ impl Run {
     }
 
     /// Returns the rows of the report: their names, and their values.
-    fn rows(&self, plan: &Plan) -> Vec<(String, Option<f64>)> {
-        let mut rows = Vec::new();
-        let mut times = |name: &str, of: &Histogram<u64>, parts: &[(&str, f64)]| {
-            for (part, quantile) in parts {
-                let ms = of.value_at_quantile(*quantile) as f64 / 1e3;
-                rows.push((format!("{name} {part}, ms"), (!of.is_empty()).then_some(ms)));
-            }
-        };
-        const ALL: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
-        times("calm: round trip", &self.calm, &ALL);
-        times("storm: round trip", &self.storm, &ALL);
-        times("storm: idle late", &self.idle, &ALL);
-        times("storm: sessions late", &self.sessions, &ALL);
+    fn rows(&self, plan: &Plan) -> Vec<Row> {
+        let mut rows = times("calm: round trip", &self.calm);
+        rows.extend(times("storm: round trip", &self.storm));
+        rows.extend(times("storm: idle late", &self.idle));
+        rows.extend(times("storm: sessions late", &self.sessions));
         let messages = self.calm.len() as f64 / plan.calm.as_secs_f64();
         rows.push(("calm: messages/s".into(), Some(messages)));
         rows.push(("connections lost".into(), Some(self.dropped as f64)));
@@ -59,12 +66,12 @@ impl Run {
     }
 }
 
-/// Prints the figures of one timer, or of two side by side.
+/// Prints the figures of the storm: of one timer, or of two side by side.
 pub(crate) fn print(plan: &Plan, timers: [(&str, &[Run]); 2]) {
     println!(
-        "An echo server. Of {} connections, {} talk, also after the calm of {:?}. In the storm, the\n\
-         other {} connections and {} sessions without a socket expire at once. Round trips of the\n\
-         storm: of the first {STORM:?}. Idle limit: {:?}. A client thinks for {:?}.\n",
+        "The storm. Of {} connections, {} talk, also after the calm of {:?}. Then the other {}\n\
+         connections and {} sessions without a socket expire at once. Round trips of the storm: of\n\
+         the first {STORM:?}. Idle limit: {:?}. A client thinks for {:?}.\n",
         plan.connections,
         plan.active(),
         plan.calm,
@@ -73,14 +80,42 @@ pub(crate) fn print(plan: &Plan, timers: [(&str, &[Run]); 2]) {
         plan.limits.idle,
         plan.think,
     );
-    let timers = timers.map(|(name, runs)| (name, runs)).into_iter();
-    let timers: Vec<_> = timers.filter(|(_, runs)| !runs.is_empty()).collect();
+    print_table(timers.map(|(name, runs)| (name, runs.iter().map(|run| run.rows(plan)).collect())));
+    println!("Medians of the rounds, with [the lowest to the highest].");
+}
+
+/// Prints the figures beside a task that blocks.
+pub(crate) fn print_blocked(timers: [(&str, &[block::Run]); 2]) {
+    println!(
+        "\nA task that blocks a worker for {:?}, five times a second. {} clients send a message every\n\
+         {:?}.\n",
+        block::BLOCK,
+        block::CLIENTS,
+        block::THINK,
+    );
+    print_table(timers.map(|(name, runs)| (name, runs.iter().map(block_rows).collect())));
+    for (name, runs) in timers {
+        let blocks = runs.iter().filter_map(|run| run.blocks);
+        if let Some((count, longest)) = blocks.reduce(|a, b| (a.0 + b.0, a.1.max(b.1))) {
+            println!("{name}: a task blocked a worker {count} times, the longest {longest:.1?}.");
+        }
+    }
+}
+
+fn block_rows(run: &block::Run) -> Vec<Row> {
+    let mut rows = times("round trip", &run.round_trips);
+    let number = run.round_trips.len() as f64;
+    rows.push(("round trips".into(), Some(number)));
+    rows
+}
+
+/// Prints the rows of all runs of one timer, or of two side by side.
+fn print_table(timers: [(&str, Vec<Vec<Row>>); 2]) {
+    let timers = timers.into_iter().filter(|(_, runs)| !runs.is_empty());
+    let (names, columns): (Vec<_>, Vec<_>) = timers.unzip();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header([""].into_iter().chain(timers.iter().map(|(name, _)| *name)));
-    let columns: Vec<Vec<Vec<_>>> = (timers.iter())
-        .map(|(_, runs)| runs.iter().map(|run| run.rows(plan)).collect())
-        .collect();
+    table.set_header([""].into_iter().chain(names));
     for (row, (name, _)) in columns[0][0].iter().enumerate() {
         let values = columns
             .iter()
@@ -90,7 +125,7 @@ pub(crate) fn print(plan: &Plan, timers: [(&str, &[Run]); 2]) {
     table.column_iter_mut().skip(1).for_each(|column| {
         column.set_cell_alignment(CellAlignment::Right);
     });
-    println!("{table}\n\nMedians of the rounds, with [the lowest to the highest].");
+    println!("{table}\n");
 }
 
 /// Formats the median, and the lowest and the highest value.

@@ -120,7 +120,7 @@ async fn measure<T: Timers>(plan: &Plan, server: &Handle) -> Result<Run, String>
 }
 
 /// Listens on the server's runtime.
-async fn listen(server: &Handle) -> io::Result<(TcpListener, SocketAddr)> {
+pub(crate) async fn listen(server: &Handle) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = server
         .spawn(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
         .await??;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::CommandFactory as _;
 
 use crate::{
-    Args,
+    Args, block,
     load::Plan,
     report::{self, Run},
     run::run,
@@ -49,6 +49,18 @@ fn the_wheel_keeps_its_promises() {
 #[test]
 fn tokio_keeps_its_promises() {
     keeps_promises::<Tokio>();
+}
+
+/// The runs end, and the report names what the timer has seen.
+#[test]
+fn a_task_blocks_beside_both_timers() {
+    let (with, without) = (
+        block::run::<Wheel>().unwrap(),
+        block::run::<Tokio>().unwrap(),
+    );
+    assert!(!with.round_trips.is_empty() && !without.round_trips.is_empty());
+    assert!(with.blocks.is_some() && without.blocks.is_none());
+    report::print_blocked([("tokio_wheel", &[with]), ("tokio::time", &[without])]);
 }
 
 #[test]

@@ -17,6 +17,11 @@ pub(crate) trait Timers: 'static {
         limit: Duration,
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
+
+    /// Returns how many blocks the current runtime's timer has seen, and the longest.
+    fn blocks() -> Option<(u64, Duration)> {
+        None
+    }
 }
 
 /// A sleep that can be reset while it is polled.
@@ -40,6 +45,11 @@ impl Timers for Wheel {
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
         tokio_wheel::timeout(limit, future)
+    }
+
+    fn blocks() -> Option<(u64, Duration)> {
+        let metrics = tokio_wheel::Timer::current().metrics();
+        Some((metrics.blocks(), metrics.longest_block()))
     }
 }
 
