@@ -1,5 +1,5 @@
 //! `saturated` measures how late timers fire on a runtime whose workers always have another task to
-//! run.
+//! run, or whose shared queue is often full.
 //!
 //! A task of the load wakes itself in each poll. It does not call `tokio::task::yield_now`, because
 //! tokio defers that waker until the worker has polled the drivers, and so with them its timers.
@@ -18,7 +18,7 @@ use std::{
 use clap::ValueEnum;
 use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::{
     Figure,
@@ -50,6 +50,10 @@ const IDLE_SPREAD: Duration = Duration::from_secs(20);
 const STEADY: (u64, Duration) = (3_000, Duration::from_millis(100));
 const SERVED: (u64, Duration) = (2_000, PROBE);
 const SUSTAINED: Duration = Duration::from_secs(1);
+const BESIDE_BROADCASTS: (u64, Duration) = (20, Duration::from_millis(3));
+
+/// The time between two broadcasts of [`Scene::Broadcast`].
+const BROADCAST: Duration = Duration::from_millis(30);
 
 /// The number of requests of [`Scene::Service`] between two reads of the clock.
 const REQUESTS: u64 = 500_000;
@@ -77,6 +81,8 @@ pub enum Scene {
     Sustained,
     /// Tasks sleep until the same instant. A probe sleeps 10 ms again and again.
     Crowd,
+    /// 20 tasks sleep 3 ms again and again. The load waits for a broadcast every 30 ms.
+    Broadcast,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,6 +108,7 @@ pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
         Scene::Service => (sleepers::<P>(load, SERVED), None),
         Scene::Sustained => (sleepers::<P>(load, (load.count, SUSTAINED)), None),
         Scene::Crowd => crowd::<P>(load),
+        Scene::Broadcast => (sleepers::<P>(load, BESIDE_BROADCASTS), None),
     });
     let mut figures = vec![
         ("p50", late.ms(0.5), "ms"),
@@ -259,6 +266,25 @@ impl Stage {
             });
             return;
         }
+        if self.load.scene == Scene::Broadcast {
+            let (done, broadcast) = (self.done.clone(), Arc::new(Notify::new()));
+            for _ in 0..tasks {
+                let (done, broadcast) = (done.clone(), broadcast.clone());
+                self.runtime.spawn(async move {
+                    while !done.load(Relaxed) {
+                        broadcast.notified().await;
+                        work(length);
+                    }
+                });
+            }
+            self.runtime.spawn(async move {
+                while !done.load(Relaxed) {
+                    tokio::time::sleep(BROADCAST).await;
+                    broadcast.notify_waiters();
+                }
+            });
+            return;
+        }
         let workers = self.load.threads();
         on_workers(self.runtime, workers, |worker| {
             let done = self.done.clone();
@@ -294,6 +320,7 @@ impl Load {
             Scene::Service => format!("{figure} sleep, {workers}, rpc, idle {count}"),
             Scene::Sustained => format!("{figure} sustained, {ready}, per second {count}"),
             Scene::Crowd => format!("{figure} crowd, {ready}, of {count}"),
+            Scene::Broadcast => format!("{figure} broadcast, {ready}"),
         }
     }
 
@@ -312,7 +339,7 @@ impl Load {
 
     fn idle(&self) -> u64 {
         match self.scene {
-            Scene::Sustained | Scene::Crowd => 0,
+            Scene::Sustained | Scene::Crowd | Scene::Broadcast => 0,
             _ => self.count,
         }
     }

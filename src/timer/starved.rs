@@ -5,9 +5,8 @@
 //! the number of expired sleeps:
 //!
 //! * A *short* sleep is registered less than 63 ms before its deadline, so it goes to a fine slot. A short
-//!   sleep may wait only for other expired sleeps. The turns of [`PATIENCE`], and the turn after them, wake at
-//!   least [`LITTLE`] tasks, whatever others do. If others keep the queue full for longer, the turns wake
-//!   everything that is late.
+//!   sleep may wait only for other expired sleeps. Each turn wakes at least [`LITTLE`] tasks, whatever others do. If
+//!   others keep the queue full for longer than [`PATIENCE`], the turns wake everything that is late.
 //! * A *long* sleep may be on the backlog when it expires. Such a sleep may also wait for the other entries
 //!   of the backlog. A quarter of the steps of a turn belongs to the backlog.
 //!
@@ -147,11 +146,6 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
     let mut waiting = Vec::new();
     let turns_in =
         |duration: Duration| duration.as_millis().div_ceil(program.gap.into()) as usize + 1;
-    // The number of turns in which at least `LITTLE` tasks wake.
-    let patience = match program.loads.is_empty() {
-        true => 1,
-        false => turns_in(PATIENCE),
-    };
     let is_full = |(depth, _): &(usize, bool)| *depth > ROOM - LITTLE;
     let is_always_full = !program.loads.is_empty() && program.loads.iter().all(is_full);
     for turn in 0..TURNS {
@@ -197,10 +191,10 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             late.turns += 1;
             late.due = late.due.max(due);
             // The bound is doubled, because later sleeps may fire first.
-            let mut bound = match is_always_full {
-                true => 2 + patience + turns_in(LATE) + 2 * late.due / STEPS,
-                false => 2 + (2 * late.due / LITTLE + 1) * patience,
-            };
+            let mut bound = 2 + 2 * late.due / LITTLE;
+            if is_always_full {
+                bound = bound.min(2 + turns_in(PATIENCE) + turns_in(LATE) + 2 * late.due / STEPS);
+            }
             if !late.is_short {
                 bound += program.idle * 4 / STEPS;
             }

@@ -255,6 +255,7 @@ impl Saturated {
                 Scene::Service => (&[(0, 0)][..], &IDLE[..], LASTING),
                 Scene::Sustained => (or(&SUSTAINED_LOADS), &[RATE][..], SUSTAINED),
                 Scene::Crowd => (or(&CROWD_LOADS), &[CROWD][..], LASTING),
+                Scene::Broadcast => (&[(5_000, 5)][..], &[0][..], LASTING),
                 Scene::Sleeps | Scene::Steady => (or(&LOADS), &IDLE[..], LASTING),
             };
             let lasting = if self.quick { SATURATED_QUICK } else { lasting };
