@@ -42,6 +42,7 @@ record crowd 1 compare saturated --scene crowd --tasks 0 --workers 0,2
 record ops 5 compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain --rounds 3
 record lateness 3 compare lateness --rounds 3
 record storm 9 sockets storm --rounds 6 --svg docs/img
+record blocked 9 sockets blocked --rounds 6 --svg docs/img
 record calm 14 sockets calm --rounds 20
 # `compare plot target/compare.json --requirements` prints what an interrupted run has measured.
 record compare 22 compare --all --requirements --json target/compare.json --svg docs/img

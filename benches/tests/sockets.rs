@@ -54,3 +54,16 @@ fn the_calm_comparison_runs() {
     assert_eq!(rates.len(), 4);
     assert!(!rates.as_flattened().contains(&"0"), "{printed}");
 }
+
+#[test]
+fn a_task_blocks_beside_all_timers() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("blocked-plots");
+    let plots = folder.to_str().expect("the path is text");
+    let printed = run(&["blocked", "--workers=2", "--svg", plots]);
+    assert_eq!(
+        rows(&printed, "round trips worst, ms").len(),
+        2,
+        "{printed}"
+    );
+    assert!(folder.join("blocked-300-2.svg").exists());
+}

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut captions = vec!["One request after the other on each busy connection".to_owned()];
     captions.extend(RATES.map(at_rate));
     let mut tables: Vec<_> = captions.into_iter().map(Table::new).collect();
-    args.report.measure(|timers| {
+    report::measure(args.report.rounds, |timers| {
         let begin = Instant::now();
         let cells = timers.iter().map(|&timer| Cell::start(timer, connections));
         let mut cells = cells.collect::<anyhow::Result<Vec<_>>>()?;

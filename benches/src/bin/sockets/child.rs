@@ -18,6 +18,8 @@ pub(crate) enum Role {
     /// A server with so many limits.
     StormServer(u64),
     CalmServer,
+    /// A server with so many workers, of which a task blocks one.
+    BlockedServer(usize),
     /// Keeps so many connections to a server open, which are silent after one request.
     Silent(SocketAddr, u64),
 }

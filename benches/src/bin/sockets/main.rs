@@ -4,12 +4,14 @@
 //! This process is the clients: one thread sends all requests ([`clients`]). Each timer has a fresh
 //! server process in each round, in an order that changes.
 
+mod blocked;
 mod calm;
 mod child;
 mod clients;
 mod net;
 mod report;
 mod storm;
+mod timeline;
 mod timer;
 
 use clap::Parser;
@@ -27,6 +29,8 @@ use crate::{
 enum Args {
     /// Shows how thousands of limits that expire together delay 500 active connections.
     Storm(storm::Args),
+    /// Shows how a task that blocks a worker delays all connections and timers.
+    Blocked(blocked::Args),
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
     /// Plays a role for the process that started this one.
@@ -40,6 +44,9 @@ fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
             storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
         }
         Role::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
+        Role::BlockedServer(workers) => {
+            blocked::serve::<P>(&lab::unbound_runtime_for::<P>(workers))
+        }
         Role::Silent(server, connections) => calm::be_silent(server, connections),
     })
 }
@@ -47,6 +54,7 @@ fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
 fn main() -> anyhow::Result<()> {
     match Args::parse() {
         Args::Storm(args) => storm::run(&args),
+        Args::Blocked(args) => blocked::run(&args),
         Args::Calm(args) => calm::run(&args),
         Args::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;

@@ -105,16 +105,15 @@ impl Compare {
     }
 }
 
-impl Common {
-    pub(crate) fn measure(
-        &self,
-        mut round: impl FnMut(&[Timer]) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        machine::warn();
-        println!("Machine: {}.", machine::name());
-        let mut rounds = (0..self.rounds).progress();
-        rounds.try_for_each(|number| round(&in_round(Timer::all().into(), number)))
-    }
+/// Measures the timers in so many rounds, each in another order.
+pub(crate) fn measure(
+    rounds: u32,
+    mut round: impl FnMut(&[Timer]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    machine::warn();
+    println!("Machine: {}.", machine::name());
+    let mut rounds = (0..rounds).progress();
+    rounds.try_for_each(|number| round(&in_round(Timer::all().into(), number)))
 }
 
 pub(crate) fn print<'a>(tables: impl IntoIterator<Item = &'a Table>) {

@@ -10,9 +10,8 @@
 //! clients share the cores with the server, so a round trip includes a wait for a core.
 
 use std::{
-    fs,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     pin::pin,
     sync::{
         Arc,
@@ -31,20 +30,14 @@ use tokio::{
     runtime::Runtime,
     select,
 };
-use tokio_wheel_benches::{
-    lab::spawn_polled,
-    late::Late,
-    machine,
-    peer::Resets,
-    plot::{Axis, Chart, Curve},
-    stats::{median, number},
-};
+use tokio_wheel_benches::{lab::spawn_polled, late::Late, peer::Resets, stats::number};
 
 use crate::{
     child::{self, Child, Role},
     clients::{Clients, FRAMES, Load, Trip},
     net::{self, BUFFER, Frame, MS},
     report::{self, Compare, Figure, Table},
+    timeline::{Plot, Trips, of},
     timer::Timer,
 };
 
@@ -113,14 +106,6 @@ impl Storm {
     }
 }
 
-struct Trips {
-    timer: Timer,
-    window: Late,
-    /// For each millisecond from [`BEFORE`] the storm on, the longest round trip scheduled in it,
-    /// in milliseconds. 0 if none was scheduled.
-    timeline: Vec<f64>,
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let connections = args.report.connections;
     net::afford(connections, ACTIVE)?;
@@ -136,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (name, storm, Table::new(storm.caption()), Vec::new())
     };
     let mut storms = SCENES.map(storm);
-    args.report.measure(|timers| {
+    report::measure(args.report.rounds, |timers| {
         for (_, storm, table, all) in &mut storms {
             for &timer in timers {
                 // Tries again with more time for the preparations, until the time suffices.
@@ -157,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         args.report.rounds,
     );
     report::print(storms.iter().map(|(_, _, table, _)| table));
-    for (name, storm, table, all) in &storms {
+    for (name, _, table, all) in &_s {
         let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
             of(all, timer).for_each(|trips| pooled += trips.window.clone());
@@ -167,7 +152,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         println!("{name}, p99.99 of all rounds, ms: {pooled}");
         if let Some(folder) = &args.svg {
             let file = folder.join(format!("storm-{name}.svg"));
-            draw(&table.caption, ms(storm.window), all, &file)?;
+            Plot {
+                caption: &table.caption,
+                note: "A lower curve is better. A gap means that no round trip began then.",
+                source: "sockets -- storm",
+                x: "ms after the storm begins, when a round trip was scheduled",
+                before: BEFORE,
+            }
+            .draw(all, &file)?;
         }
     }
     Ok(())
@@ -260,51 +252,6 @@ fn sum_up(
 
 fn ms(nanos: u64) -> f64 {
     nanos as f64 / MS as f64
-}
-
-fn of(all: &[Trips], timer: Timer) -> impl Iterator<Item = &Trips> {
-    all.iter().filter(move |trips| trips.timer == timer)
-}
-
-/// Draws round trips over time, before and during the storm.
-fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Result<()> {
-    let folder = file.parent().expect("it is in a folder");
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // The longest round trip of each millisecond, as the median of the rounds.
-    let point = |timer, i| {
-        let longest = median(of(all, timer).map(|trips| trips.timeline[i]));
-        (longest > 0.0).then_some((i as f64 - ms(BEFORE), longest))
-    };
-    let curves = Timer::all().iter().rev().map(|&timer| Curve {
-        name: timer.name().to_owned(),
-        ours: timer == Timer::Wheel,
-        faint: false,
-        points: (0..all[0].timeline.len())
-            .filter_map(|i| point(timer, i))
-            .collect(),
-    });
-    let curves: Vec<_> = curves.collect();
-    // The marks are 100 ms or 200 ms apart.
-    let step = if window < 800.0 { BEFORE / 2 } else { BEFORE };
-    let marks = (0..).map(|mark| ms(mark * step) - ms(BEFORE));
-    let marks = marks.take_while(|&mark| mark <= window);
-    Chart {
-        caption,
-        note: "A lower curve is better. A gap means that no round trip began then.",
-        source: &format!(
-            "sockets -- storm, medians of {} rounds on {}",
-            of(all, Timer::Wheel).count(),
-            machine::name(),
-        ),
-        x: Axis {
-            title: "ms after the storm begins, when a round trip was scheduled",
-            is_logarithmic: false,
-            marks: marks.map(|ms| (ms, ms.to_string())).collect(),
-        },
-        y: "longest round trip of each ms, in ms",
-        curves: &curves,
-    }
-    .draw(file)
 }
 
 /// Serves for one storm: echoes frames. The word of a frame is the time until which the connection

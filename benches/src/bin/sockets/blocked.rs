@@ -1,0 +1,222 @@
+//! `blocked` measures a server beside a task that blocks one of its workers again and again.
+//!
+//! Four connections make 800 round trips a second in all, on a fixed schedule, and other tasks sleep for 10 ms each. The
+//! task that blocks is woken by `tokio::time` with every timer, so all timers meet the same blocks.
+
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncWriteExt as _, BufStream},
+    net::TcpStream,
+    runtime::Runtime,
+    time::sleep_until,
+};
+use tokio_wheel_benches::{
+    late::{Late, late_by},
+    peer::Peer,
+};
+
+use crate::{
+    child::{self, Child, Role},
+    clients::{Clients, FRAMES, Load},
+    net::{self, BUFFER, Frame, MS},
+    report::{self, Compare, Figure, Table},
+    timeline::{Plot, Trips},
+    timer::Timer,
+};
+
+const CLIENTS: u64 = 4;
+const RATE: f64 = 800.0;
+
+/// How long a read may wait. No read waits so long.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The tasks that sleep, and for how long each time.
+const SLEEPERS: usize = 4;
+const SLEEP: Duration = Duration::from_millis(10);
+
+/// How long before a block its plot begins, and how long after the block it ends.
+const AROUND: u64 = 50 * MS;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How often each timer is measured. Fewer than six rounds give no intervals.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// The numbers of workers to measure, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    workers: Vec<usize>,
+    /// Draw plots of the round trips over time into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
+}
+
+/// A task blocks so often, in milliseconds, with a pause after each block. Times by [`net::now`].
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Blocks {
+    pub(crate) workers: usize,
+    length: u64,
+    pause: u64,
+    count: u64,
+    at: u64,
+}
+
+impl Blocks {
+    /// Returns when each block begins.
+    fn starts(self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(move |block| self.at + block * (self.length + self.pause) * MS)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    // The second one is a password hash in a handler.
+    let kinds = [(300, 7, 6), (50, 150, 10)];
+    let blocks = kinds.into_iter().flat_map(|(length, pause, count)| {
+        args.workers.iter().map(move |&workers| Blocks {
+            workers,
+            length,
+            pause,
+            count,
+            at: 0,
+        })
+    });
+    let mut scenes: Vec<_> = blocks
+        .map(|blocks| {
+            let Blocks {
+                workers,
+                length,
+                pause,
+                ..
+            } = blocks;
+            let caption = format!("{workers} workers; a task blocks {length} ms, {pause} ms apart");
+            (blocks, Table::new(caption), Vec::new())
+        })
+        .collect();
+    report::measure(args.rounds, |timers| {
+        for (blocks, table, all) in &mut scenes {
+            for &timer in timers {
+                let (figures, trips) = measure(timer, *blocks)?;
+                table.runs.push((timer, figures));
+                all.push(trips);
+            }
+        }
+        Ok(())
+    })?;
+    println!(
+        "{CLIENTS} connections make {RATE} round trips a second. {} rounds.\n",
+        args.rounds
+    );
+    report::print(scenes.iter().map(|(_, table, _)| table));
+    for (blocks, table, all) in &scenes {
+        if let Some(folder) = &args.svg {
+            let Blocks {
+                workers, length, ..
+            } = blocks;
+            Plot {
+                caption: &format!(
+                    "A task blocks one of {workers} workers for {length} ms: how long others wait"
+                ),
+                note: &format!("{}. A lower curve is better.", table.caption),
+                source: "sockets -- blocked",
+                x: "ms after the block begins, when a round trip was scheduled",
+                before: AROUND,
+            }
+            .draw(all, &folder.join(format!("blocked-{length}-{workers}.svg")))?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(timer: Timer, mut blocks: Blocks) -> anyhow::Result<(Vec<Figure>, Trips)> {
+    let role = Role::BlockedServer(blocks.workers);
+    let (mut server, address) = Child::start::<SocketAddr>(timer, &role)?;
+    let mut clients = Clients::connect(address, CLIENTS, &FRAMES)?;
+    clients.send(&Load::closed(0))?;
+    blocks.at = net::now() + 200 * MS;
+    server.ask::<()>(&blocks)?;
+    let trips = clients.send(&Load {
+        start: blocks.at - AROUND,
+        lasts: blocks.count * (blocks.length + blocks.pause) * MS + 2 * AROUND,
+        rate: Some(RATE),
+        ..Load::closed(0)
+    })?;
+    let trips = trips.iter().map(|trip| Some((trip.due, trip.answer?.0)));
+    let trips: Option<Vec<_>> = trips.collect();
+    let trips = trips.context("a request got no answer within 20 s")?;
+    let mut timeline = vec![0.0_f64; ((2 * AROUND) / MS + blocks.length) as usize];
+    for start in blocks.starts() {
+        for &(due, time) in &trips {
+            let place = (due + AROUND)
+                .checked_sub(start)
+                .map(|it| (it / MS) as usize);
+            if let Some(longest) = place.and_then(|place| timeline.get_mut(place)) {
+                *longest = longest.max(time as f64 / MS as f64);
+            }
+        }
+    }
+    let window: Late = trips.iter().map(|&(_, time)| time as i64).collect();
+    let (late, latest): (f64, f64) = server.ask(&())?;
+    let figures = vec![
+        ("round trips p50, ms", Compare::Times, window.ms(0.5)),
+        ("round trips p90, ms", Compare::Times, window.ms(0.9)),
+        ("round trips p99, ms", Compare::Times, window.ms(0.99)),
+        ("round trips worst, ms", Compare::Times, window.ms(1.0)),
+        ("sleeps of 10 ms: p99 late, ms", Compare::Times, late),
+        ("sleeps of 10 ms: worst, ms", Compare::Times, latest),
+    ];
+    let trips = Trips {
+        timer,
+        window,
+        timeline,
+    };
+    Ok((figures, trips))
+}
+
+/// Serves for one run: echoes frames, sleeps, and blocks.
+pub(crate) fn serve<P: Peer>(runtime: &Runtime) -> anyhow::Result<()> {
+    let address = net::accept(runtime, connection::<P>)?;
+    child::answer(&address)?;
+    let blocks: Blocks = child::told()?;
+    let late = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..SLEEPERS {
+        let late = late.clone();
+        runtime.spawn(async move {
+            loop {
+                let deadline = Instant::now() + SLEEP;
+                P::sleep(SLEEP).await;
+                late.lock().unwrap().push(late_by(deadline));
+            }
+        });
+    }
+    runtime.spawn(async move {
+        for start in blocks.starts() {
+            sleep_until((Instant::now() + net::until(start)).into()).await;
+            thread::sleep(Duration::from_millis(blocks.length));
+        }
+    });
+    child::answer(&())?;
+    child::told::<()>()?;
+    let late: Late = late.lock().unwrap().drain(..).collect();
+    child::answer(&(late.ms(0.99), late.ms(1.0)))?;
+    // The parent reads the answer, and then kills this process.
+    child::told()
+}
+
+async fn connection<P: Peer>(socket: TcpStream) -> anyhow::Result<()> {
+    let mut socket = BufStream::with_capacity(BUFFER, BUFFER, socket);
+    loop {
+        let Ok(frame) = P::timeout(LIMIT, Frame::read(&mut socket)).await else {
+            return Ok(());
+        };
+        socket.write_all(&frame?.to_bytes()).await?;
+        socket.flush().await?;
+    }
+}

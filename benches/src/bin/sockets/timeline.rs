@@ -1,0 +1,81 @@
+//! Plots of round trips over time.
+
+use std::{fs, path::Path};
+
+use anyhow::Context as _;
+use tokio_wheel_benches::{
+    late::Late,
+    machine,
+    plot::{Axis, Chart, Curve},
+    stats::median,
+};
+
+use crate::{net::MS, timer::Timer};
+
+/// The round trips of one run.
+pub(crate) struct Trips {
+    pub(crate) timer: Timer,
+    pub(crate) window: Late,
+    /// For each millisecond, the longest round trip scheduled in it, in milliseconds. 0 if none was scheduled.
+    pub(crate) timeline: Vec<f64>,
+}
+
+pub(crate) fn of(all: &[Trips], timer: Timer) -> impl Iterator<Item = &Trips> {
+    all.iter().filter(move |trips| trips.timer == timer)
+}
+
+pub(crate) struct Plot<'a> {
+    pub(crate) caption: &'a str,
+    pub(crate) note: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) x: &'a str,
+    /// How long before the event of the plot the timelines begin, in nanoseconds.
+    pub(crate) before: u64,
+}
+
+impl Plot<'_> {
+    /// Draws the longest round trip of each millisecond, as the median of the rounds.
+    pub(crate) fn draw(&self, all: &[Trips], file: &Path) -> anyhow::Result<()> {
+        let folder = file.parent().expect("it is in a folder");
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let before = self.before as f64 / MS as f64;
+        let length = all[0].timeline.len();
+        let point = |timer, i| {
+            let longest = median(of(all, timer).map(|trips| trips.timeline[i]));
+            (longest > 0.0).then_some((i as f64 - before, longest))
+        };
+        let curves = Timer::all().iter().rev().map(|&timer| Curve {
+            name: timer.name().to_owned(),
+            ours: timer == Timer::Wheel,
+            faint: false,
+            points: (0..length).filter_map(|i| point(timer, i)).collect(),
+        });
+        let curves: Vec<_> = curves.collect();
+        // The marks are 50, 100 or 200 ms apart.
+        let step = match length {
+            ..=500 => 50.0,
+            501..1_000 => 100.0,
+            _ => 200.0,
+        };
+        let marks = (0..).map(|mark| f64::from(mark) * step - before);
+        let marks = marks.take_while(|&mark| mark <= length as f64 - before);
+        Chart {
+            caption: self.caption,
+            note: self.note,
+            source: &format!(
+                "{}, medians of {} rounds on {}",
+                self.source,
+                of(all, Timer::Wheel).count(),
+                machine::name(),
+            ),
+            x: Axis {
+                title: self.x,
+                is_logarithmic: false,
+                marks: marks.map(|ms| (ms, ms.to_string())).collect(),
+            },
+            y: "longest round trip of each ms, in ms",
+            curves: &curves,
+        }
+        .draw(file)
+    }
+}
