@@ -44,7 +44,6 @@ use std::{
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 use tokio::{
-    sync::futures::OwnedNotified,
     task::coop::{has_budget_remaining, unconstrained},
     time::Instant,
 };
@@ -53,7 +52,7 @@ use super::{
     connections::ConnectionGuard,
     counted_io::CountedIo,
     ended::{Ended, Reason},
-    recheck::{Recheck, poll_notified},
+    recheck::Recheck,
     requests::Counted,
 };
 use crate::limit::saturating_add;
@@ -96,9 +95,8 @@ pin_project! {
 
 #[derive(Debug)]
 enum State {
+    /// If a limit is reached or the server shuts down, the connection first [polls events](Recheck::poll_events).
     Open,
-    /// A limit is reached or the server shuts down. The I/O driver polls for events before the graceful shutdown begins.
-    PollingEvents(Pin<Box<OwnedNotified>>),
     /// The graceful shutdown has begun, and has time until this instant.
     Graceful(Reason, Instant),
 }
@@ -216,9 +214,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
             let recheck = this.recheck.get_or_insert_with(Recheck::new);
             let polled = poll_end(this.guard, this.state, recheck, is_busy, this.was_busy, cx);
             let Poll::Ready(reason) = polled else {
-                if let State::PollingEvents(_) = this.state {
-                    *this.state = State::Open;
-                }
+                recheck.forget_events();
                 return Poll::Pending;
             };
             // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.
@@ -236,14 +232,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 connection.graceful_shutdown();
                 continue;
             }
-            if let State::Open = this.state {
-                let wait = this.guard.connections.event_polls().wait();
-                *this.state = State::PollingEvents(Box::pin(wait));
-            }
-            if let State::PollingEvents(wait) = this.state {
-                ready!(poll_notified(wait.as_mut(), cx));
-            }
-            *this.state = State::Open;
+            ready!(recheck.poll_events(&this.guard.connections, cx));
             has_polled_events = true;
         };
         this.connection.set(None);
