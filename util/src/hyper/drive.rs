@@ -44,7 +44,6 @@ use std::{
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 use tokio::{
-    sync::futures::OwnedNotified,
     task::coop::{has_budget_remaining, unconstrained},
     time::Instant,
 };
@@ -53,7 +52,7 @@ use super::{
     connections::ConnectionGuard,
     counted_io::CountedIo,
     ended::{Ended, Reason},
-    recheck::{Recheck, poll_notified},
+    recheck::Recheck,
     requests::Counted,
 };
 use crate::limit::saturating_add;
@@ -86,7 +85,7 @@ pin_project! {
         #[pin]
         connection: Option<C>,
         guard: ConnectionGuard,
-        state: State,
+        graceful: Graceful,
         // Is `None` before the first poll, and after the connection has ended.
         recheck: Option<Recheck>,
         // Whether requests were in flight at the last check.
@@ -94,46 +93,33 @@ pin_project! {
     }
 }
 
-#[derive(Debug)]
-enum State {
-    Open,
-    /// A limit is reached or the server shuts down. The I/O driver polls for events before the graceful shutdown begins.
-    PollingEvents(Pin<Box<OwnedNotified>>),
-    /// The graceful shutdown has begun, and has time until this instant.
-    Graceful(Reason, Instant),
+/// Why the graceful shutdown has begun, and until when it has time.
+type Graceful = Option<(Reason, Instant)>;
+
+/// Returns the instant until which the connection must wait, or why it must end at the instant `now`.
+///
+/// While requests are in flight, the connection must also check again when they have ended.
+fn next(graceful: Graceful, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Reason> {
+    if let Some((reason, until)) = graceful {
+        return wait_or(now, until, reason);
+    }
+    if guard.connections.is_shut_down() {
+        return Err(Reason::Shutdown);
+    }
+    let limit = guard.connections.limits().idle.unwrap_or(Duration::MAX);
+    let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
+    let idle = match guard.requests.in_flight() {
+        (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
+        _ => saturating_add(now, limit.max(LEAST_WAIT)),
+    };
+    let head = guard.requests.first_head();
+    let head = head.map_or(Ok(age), |until| wait_or(now, until, Reason::Header))?;
+    Ok(age.min(idle).min(head))
 }
 
-impl State {
-    /// Returns the instant until which the connection must wait, or why it must end at the instant `now`.
-    ///
-    /// While requests are in flight, the connection must also check again when they have ended.
-    fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Reason> {
-        if let Self::Graceful(reason, until) = *self {
-            return wait_or(now, until, reason);
-        }
-        if guard.connections.is_shut_down() {
-            return Err(Reason::Shutdown);
-        }
-        let limit = guard.connections.limits().idle.unwrap_or(Duration::MAX);
-        let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
-        let idle = match guard.requests.in_flight() {
-            (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
-            _ => saturating_add(now, limit.max(LEAST_WAIT)),
-        };
-        let head = match guard.requests.first_head() {
-            Some(until) => wait_or(now, until, Reason::Header)?,
-            None => age,
-        };
-        Ok(age.min(idle).min(head))
-    }
-
-    /// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
-    fn reason_or(&self, otherwise: Reason) -> Reason {
-        match *self {
-            Self::Graceful(reason, _) => reason,
-            _ => otherwise,
-        }
-    }
+/// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
+fn reason_or(graceful: Graceful, otherwise: Reason) -> Reason {
+    graceful.map_or(otherwise, |(reason, _)| reason)
 }
 
 /// Returns `deadline`, or `reason` if the deadline has passed.
@@ -185,7 +171,7 @@ impl ConnectionGuard {
         Drive {
             connection: Some(connection),
             guard: self,
-            state: State::Open,
+            graceful: None,
             recheck: None,
             was_busy: false,
         }
@@ -210,19 +196,24 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 connection.as_mut().poll(cx)
             };
             if let Poll::Ready(result) = polled {
-                break Ended::new(this.state.reason_or(Reason::Closed), None, result);
+                break Ended::new(reason_or(*this.graceful, Reason::Closed), None, result);
             }
             let is_busy = this.guard.requests.end_written();
             let recheck = this.recheck.get_or_insert_with(Recheck::new);
-            let polled = poll_end(this.guard, this.state, recheck, is_busy, this.was_busy, cx);
+            let polled = poll_end(
+                this.guard,
+                *this.graceful,
+                recheck,
+                is_busy,
+                this.was_busy,
+                cx,
+            );
             let Poll::Ready(reason) = polled else {
-                if let State::PollingEvents(_) = this.state {
-                    *this.state = State::Open;
-                }
+                recheck.forget_events();
                 return Poll::Pending;
             };
             // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.
-            if matches!(this.state, State::Graceful(..)) || recheck.has_runtime_ended() {
+            if this.graceful.is_some() || recheck.has_runtime_ended() {
                 let (in_flight, _) = this.guard.requests.in_flight();
                 break Ended::new(reason, Some(in_flight), Ok(()));
             }
@@ -232,18 +223,11 @@ impl<C: GracefulConnection> Future for Drive<C> {
                     Reason::Header if !this.guard.requests.is_http2() => Duration::ZERO,
                     _ => this.guard.connections.limits().grace,
                 };
-                *this.state = State::Graceful(reason, saturating_add(Instant::now(), grace));
+                *this.graceful = Some((reason, saturating_add(Instant::now(), grace)));
                 connection.graceful_shutdown();
                 continue;
             }
-            if let State::Open = this.state {
-                let wait = this.guard.connections.event_polls().wait();
-                *this.state = State::PollingEvents(Box::pin(wait));
-            }
-            if let State::PollingEvents(wait) = this.state {
-                ready!(poll_notified(wait.as_mut(), cx));
-            }
-            *this.state = State::Open;
+            ready!(recheck.poll_events(&this.guard.connections, cx));
             has_polled_events = true;
         };
         this.connection.set(None);
@@ -257,7 +241,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
 #[track_caller]
 fn poll_end(
     guard: &ConnectionGuard,
-    state: &State,
+    graceful: Graceful,
     recheck: &mut Recheck,
     is_busy: bool,
     was_busy: &mut bool,
@@ -271,9 +255,9 @@ fn poll_end(
     *was_busy = is_busy;
     loop {
         if recheck.has_runtime_ended() {
-            return Poll::Ready(state.reason_or(Reason::Shutdown));
+            return Poll::Ready(reason_or(graceful, Reason::Shutdown));
         }
-        match state.next(guard, Instant::now()) {
+        match next(graceful, guard, Instant::now()) {
             Ok(until) => ready!(recheck.poll_until(until, cx)),
             Err(reason) => {
                 recheck.is_set = false;

@@ -21,7 +21,7 @@ use std::{
     panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
 use tokio::{sync::futures::OwnedNotified, time::Instant};
@@ -39,6 +39,8 @@ pub(super) struct Recheck {
     pub(super) is_set: bool,
     /// Waits for the shutdown. `None` before the first poll, and after the shutdown has begun.
     shutdown: Option<Pin<Box<OwnedNotified>>>,
+    /// Waits for event polls, before a graceful shutdown.
+    event_polls: Option<Pin<Box<OwnedNotified>>>,
     /// The waker that `shutdown` and `sleep` wake.
     waker: Waker,
 }
@@ -48,7 +50,7 @@ pub(super) struct Recheck {
 struct Quiet(Waker);
 
 /// Polls a wait for a [`Notify`](tokio::sync::Notify) that connections share.
-pub(super) fn poll_notified(wait: Pin<&mut OwnedNotified>, cx: &Context<'_>) -> Poll<()> {
+fn poll_notified(wait: Pin<&mut OwnedNotified>, cx: &Context<'_>) -> Poll<()> {
     let quiet = Waker::from(Arc::new(Quiet(cx.waker().clone())));
     wait.poll(&mut Context::from_waker(&quiet))
 }
@@ -71,6 +73,7 @@ impl Recheck {
             sleep: sleep_until(Instant::now()),
             is_set: false,
             shutdown: None,
+            event_polls: None,
             // Differs from the waker of the first poll, so that this poll waits for the shutdown.
             waker: Waker::noop().clone(),
         }
@@ -89,6 +92,24 @@ impl Recheck {
             }
         }
         !self.is_set || self.timer.is_shutdown() || self.sleep.is_elapsed()
+    }
+
+    /// Waits until the runtime has read what the kernel has received.
+    #[track_caller]
+    pub(super) fn poll_events(&mut self, connections: &Connections, cx: &Context<'_>) -> Poll<()> {
+        if self.event_polls.is_none() {
+            self.event_polls = Some(Box::pin(connections.event_polls().wait()));
+        }
+        if let Some(wait) = &mut self.event_polls {
+            ready!(poll_notified(wait.as_mut(), cx));
+        }
+        self.forget_events();
+        Poll::Ready(())
+    }
+
+    /// Ends the wait of [`poll_events`](Self::poll_events), because the connection stays open.
+    pub(super) fn forget_events(&mut self) {
+        self.event_polls = None;
     }
 
     /// Returns whether the runtime is shutting down.
