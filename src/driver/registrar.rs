@@ -87,7 +87,7 @@ impl Registrar {
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
         if self.shard.needs_the_time(tick) {
-            return self.register_near(deadline, waker);
+            return self.register_near(deadline, tick, waker);
         }
         self.add_entry(None, tick, waker)
     }
@@ -99,10 +99,10 @@ impl Registrar {
     /// tick of an interval. Outside the timer's runtime, nothing may drive the timer, so the sleep does not wait. Tests:
     /// `timer::tests::a_sleep_of_zero_waits_for_the_alarm` and `first_poll` in `tests/differential`.
     #[cold]
-    fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
+    fn register_near(&self, deadline: Instant, tick: Tick, waker: &Waker) -> Result<Key, Refused> {
         let now = self.clock.present();
         let tick = if now < deadline {
-            self.clock.deadline(deadline)
+            tick
         } else if self.clock.has_just_passed(deadline, now) && is_current(self.shared.runtime) {
             self.clock.reached(now) + 1
         } else {
@@ -120,7 +120,7 @@ impl Registrar {
         if let Some((left, key)) = left.and_then(|left| Some((left, left.keys().next()?))) {
             match self.shard.take_over((left, key), now, deadline, waker) {
                 Ok(earlier) => {
-                    self.wake_for(earlier);
+                    self.wake_for(earlier, now);
                     return Ok(key);
                 }
                 // The panic of another task's waker would harm this task.
@@ -129,7 +129,7 @@ impl Registrar {
         }
         let waker = waker.clone();
         let (key, earlier) = self.shard.register(now, deadline, waker)?;
-        self.wake_for(earlier);
+        self.wake_for(earlier, now);
         Ok(key)
     }
 
@@ -154,7 +154,7 @@ impl Registrar {
             return self.shard.fire(key).map(waker::wake).is_some();
         }
         let now = self.ahead(self.clock.reached(now));
-        self.wake_for(self.shard.reset(now, key, tick));
+        self.wake_for(self.shard.reset(now, key, tick), now);
         true
     }
 
@@ -166,10 +166,11 @@ impl Registrar {
         is_current(self.shared.runtime).then_some(now)
     }
 
+    /// `now` is the result of [`ahead`](Self::ahead).
     #[inline]
-    fn wake_for(&self, earlier: Option<Earlier>) {
+    fn wake_for(&self, earlier: Option<Earlier>, now: Option<Tick>) {
         if let Some(earlier) = earlier {
-            self.shared.wake_for(earlier);
+            self.shared.wake_for(earlier, now.is_some());
         }
     }
 }

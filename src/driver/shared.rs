@@ -96,12 +96,18 @@ impl Shared {
     }
 
     /// Makes the driver wake at the tick that the calling registration has published, unless it wakes earlier.
+    ///
+    /// A registration that knows that the driver's runtime is the current one passes `true`.
     #[cold]
-    pub(crate) fn wake_for(&self, earlier: Earlier) {
+    pub(crate) fn wake_for(&self, earlier: Earlier, is_current: bool) {
         if !self.parking.arming.lower_to(earlier) {
             return;
         }
-        let is_set = thread::is_worker_of(self.runtime) && unwind::is_ok(self.parking.rearm());
+        let is_worker = || match is_current {
+            true => worker_index().is_some(),
+            false => thread::is_worker_of(self.runtime),
+        };
+        let is_set = is_worker() && unwind::is_ok(self.parking.rearm());
         if !is_set {
             self.notify.notify_one();
         }

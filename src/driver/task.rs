@@ -66,7 +66,7 @@ impl Wake for Shared {
         let is_left = match self.parking.try_begin() {
             Some(turn) => {
                 self.record_wakeup("alarm");
-                !drive(self, turn).is_set || self.parking.is_due()
+                drive(self, turn).is_left
             }
             None => true,
         };
@@ -100,7 +100,7 @@ impl DriverTask {
                 if driven.has_fired {
                     yields.was_of_use();
                 }
-                if driven.is_set && !shared.parking.is_due() {
+                if !driven.is_left {
                     break;
                 }
                 yields.give_way().await;
@@ -120,25 +120,29 @@ impl Drop for DriverTask {
 /// The result of a turn.
 struct Driven {
     has_fired: bool,
-    /// Whether the alarm is set. If not, the half must take another turn, or leave it to the other half.
-    is_set: bool,
+    /// Whether something is still due, or the alarm is not set. Then the half must take another turn, or leave it to the
+    /// other half.
+    is_left: bool,
 }
 
 /// Takes a turn, arms the driver, and sets the alarm.
 fn drive(shared: &Shared, mut turn: Turn) -> Driven {
-    let has_fired = unwind::catch(|| {
-        let has_fired = turn.run(&shared.parking.clock, &shared.shards);
+    let done = unwind::catch(|| {
+        let (has_fired, now) = turn.run(&shared.parking.clock, &shared.shards);
         if !has_fired {
             // The driver has visited shards only for canceled entries. Other shards may also publish the
             // ticks of canceled entries.
             shared.correct();
         }
-        has_fired
+        (has_fired, now)
     });
     shared.parking.arming.arm(|| next_tick(&shared.shards));
     let is_set = unwind::is_ok(shared.parking.end(turn));
-    match has_fired {
-        Ok(has_fired) => Driven { has_fired, is_set },
+    match done {
+        Ok((has_fired, now)) => Driven {
+            has_fired,
+            is_left: !is_set || shared.parking.arming.tick() <= now,
+        },
         Err(panic) => resume_unwind(panic),
     }
 }

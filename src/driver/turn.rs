@@ -50,6 +50,8 @@ pub(crate) struct Turn {
     next_shard: usize,
     wakers: Wakers,
     room: Room,
+    /// Whether the clock showed the system's time in the last turn.
+    is_real: bool,
 }
 
 /// The state of a turn that a thread takes.
@@ -67,13 +69,15 @@ impl Turn {
             next_shard: 0,
             wakers: Wakers::new(HOLD),
             room,
+            is_real: true,
         }
     }
 
-    /// Does the work of a turn. Returns whether an entry has fired.
-    pub(crate) fn run(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
-        let (start, is_real) = clock.look();
-        let late = start.checked_sub(LATE);
+    /// Does the work of a turn. Returns whether an entry has fired, and the tick that the clock has reached.
+    pub(crate) fn run(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> (bool, Tick) {
+        let (start, is_real) = clock.look(self.is_real);
+        self.is_real = is_real;
+        let late = start.checked_sub(LATE).filter(|_| is_real);
         let mut progress = Progress {
             time: Time {
                 now: clock.reached(start),
@@ -113,7 +117,7 @@ impl Turn {
         if next_tick(shards) > progress.time.now {
             self.room.backlog_is_over();
         }
-        progress.has_fired
+        (progress.has_fired, progress.time.now)
     }
 
     /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
@@ -139,13 +143,16 @@ impl Turn {
         let steps = allowed - budget.steps;
         let interrupted = shard.published() <= time.now;
         trace::batch(number, fired, steps, interrupted);
-        let present = clock.present();
-        time.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.
-        budget.steps = match present < progress.end {
-            true => budget.steps.saturating_sub(1),
-            false => 0,
-        };
+        budget.steps = budget.steps.saturating_sub(1);
+        // A paused clock stands still.
+        if time.order == Order::DueFirst {
+            let present = clock.present();
+            time.now = clock.reached(present);
+            if present >= progress.end {
+                budget.steps = 0;
+            }
+        }
         progress.has_fired |= fired > 0;
         visited.has_cascades
     }

@@ -33,6 +33,8 @@ const NANOS_PER_MS: u32 = 1_000_000;
 /// A [`tokio::time::Sleep`] that is reset when the alarm is set.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
+    /// Whether the clock showed the system's time when the alarm was last set.
+    is_real: bool,
 }
 
 impl TokioTime {
@@ -45,13 +47,15 @@ impl TokioTime {
     pub(crate) fn new() -> Self {
         Self {
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            is_real: true,
         }
     }
 
     /// Returns the instant for which tokio's timer must be set.
-    fn early(instant: Instant) -> Instant {
+    fn early(&mut self, instant: Instant) -> Instant {
         let before = |lead| instant.checked_sub(lead).unwrap_or(instant);
-        let (now, is_real) = look();
+        let (now, is_real) = look(self.is_real);
+        self.is_real = is_real;
         if is_real {
             // For the current time, tokio's timer goes off at the next millisecond.
             return before(LEAD).max(now);
@@ -73,7 +77,7 @@ impl TokioTime {
 
 impl Alarm for TokioTime {
     fn set(&mut self, instant: Instant, waker: &Waker) {
-        let early = Self::early(instant);
+        let early = self.early(instant);
         self.sleep.as_mut().reset(early);
         // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
         let polled = poll_fn(|cx| self.sleep.as_mut().poll(cx));
