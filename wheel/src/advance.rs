@@ -122,7 +122,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         let next = self.next_slot()?;
         let level = next.ring.row;
-        if level == 0 || level > patient || next.start <= self.now {
+        if level == 0 || level > patient {
             return Some(next.start);
         }
         // No entry of another slot has a deadline before this tick.

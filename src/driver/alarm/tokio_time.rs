@@ -69,7 +69,12 @@ impl TokioTime {
     /// them. For example, let the clock stand at 3.4 ms, and let the instant be at 5.2 ms. An alarm for this instant rounds
     /// up to 6 ms, which moves the clock by three milliseconds to 6.4 ms. An alarm for 4.4 ms and a nanosecond rounds up to
     /// 5 ms, which moves the clock to 5.4 ms: the first time after 5.2 ms at which the clock can stand.
+    ///
+    /// An instant that has passed needs no lead: it goes off when the runtime next looks at its alarms.
     fn paused_lead(wait: Duration) -> Duration {
+        if wait.is_zero() {
+            return Duration::ZERO;
+        }
         let beyond = wait.subsec_nanos() % NANOS_PER_MS;
         Duration::from_nanos(((beyond + NANOS_PER_MS - 1) % NANOS_PER_MS).into())
     }
