@@ -91,7 +91,7 @@ use crate::{
     driver::{alarm::Alarm, blocks::Blocks, clock::Clock},
     ground::{
         notify::Notify,
-        sync::{AtomicU64, Mutex, Ordering},
+        sync::{AtomicU64, Mutex, Ordering, worker_index},
         thread, unwind,
     },
 };
@@ -210,15 +210,18 @@ impl<D> Agenda<D> {
     /// Makes the driver wake at the tick that the calling registration has published, unless it wakes earlier.
     ///
     /// A worker of the driver's runtime sets the alarm itself: the driver's task could wait in its queue behind a long task.
-    /// Any other thread may have another clock, so it notifies the driver's task.
+    /// Any other thread may have another clock, so it notifies the driver's task. A registration that knows that the driver's
+    /// runtime is the current one passes `true`.
     #[cold]
-    pub(crate) fn wake_for(&self, next: Tick) {
+    pub(crate) fn wake_for(&self, next: Tick, is_current: bool) {
         // If several threads lower the armed tick to the same tick, only one of them goes on.
         if self.armed.0.fetch_min(next, Ordering::AcqRel) <= next {
             return;
         }
         self.blocks.end_rest();
-        if !thread::is_worker_of(self.runtime) || !self.set_alarm_early() {
+        let is_worker =
+            worker_index().is_some() && (is_current || thread::is_current(self.runtime));
+        if !is_worker || !self.set_alarm_early() {
             self.notify.notify_one();
         }
     }

@@ -91,7 +91,7 @@ impl Registrar {
         self.shared.agenda.blocks.timer_is_used();
         let tick = self.clock.deadline(deadline);
         if self.shard.published.needs_the_time(tick) {
-            return self.register_near(deadline, waker);
+            return self.register_near(deadline, tick, waker);
         }
         self.add_entry(None, tick, waker)
     }
@@ -103,10 +103,10 @@ impl Registrar {
     /// tick of an interval. Outside the timer's runtime, nothing may drive the timer, so the sleep does not wait. Tests:
     /// `timer::tests::a_sleep_of_zero_waits_for_the_alarm` and `first_poll` in `tests/differential`.
     #[cold]
-    fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
+    fn register_near(&self, deadline: Instant, tick: Tick, waker: &Waker) -> Result<Key, Refused> {
         let now = self.clock.present();
         let tick = if now < deadline {
-            self.clock.deadline(deadline)
+            tick
         } else if self.clock.has_just_passed(deadline, now)
             && is_current(self.shared.agenda.runtime)
         {
@@ -123,7 +123,7 @@ impl Registrar {
 
     #[inline]
     fn add_entry(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
-        let wake_for = |tick| self.shared.agenda.wake_for(tick);
+        let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());
         let spares = self.spares.as_deref();
         if let Some((spares, key)) = spares.and_then(|it| Some((it, it.keys().next()?))) {
             let taken = (self.shard).take_over((spares, key), now, deadline, waker, wake_for);
@@ -158,7 +158,7 @@ impl Registrar {
             return self.shard.fire(key).map(waker::wake).is_some();
         }
         let now = self.ahead(self.clock.reached(now));
-        let wake_for = |tick| self.shared.agenda.wake_for(tick);
+        let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());
         self.shard.reset(now, key, tick, wake_for);
         true
     }

@@ -51,21 +51,23 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Begins a turn. The buffers must have room for what one visit takes out of a wheel.
+    /// Begins a turn. `is_real` says whether the clock showed the system's time in the last turn. The buffers must have room for what one visit takes out of a wheel.
     pub(crate) fn begin(
         clock: &Clock,
+        is_real: &mut bool,
         room: &mut Room,
         expired: &'a mut Vec<Waker>,
         unused: &'a mut Vec<Waker>,
     ) -> Self {
-        let (start, is_real) = clock.look();
-        let late = start.checked_sub(LATE);
+        let (start, is_real_now) = clock.look(*is_real);
+        *is_real = is_real_now;
+        let late = start.checked_sub(LATE).filter(|_| is_real_now);
         Self {
             now: clock.reached(start),
             late_until: late.map_or(0, |late| clock.reached(late)),
             // Tests with a paused clock rely on the strict order, even when the clock jumps ahead. There the
             // strict order makes no entry late, because the clock stands still while a task runs.
-            order: if is_real {
+            order: if is_real_now {
                 Order::DueFirst
             } else {
                 Order::Strict
@@ -101,14 +103,15 @@ impl<'a> Turn<'a> {
         self.has_fired |= fired > 0;
         self.expired.drain(..).for_each(waker::wake);
         self.unused.drain(..).for_each(unwind::discard);
-        let present = clock.present();
-        self.now = clock.reached(present);
-        let is_over = present >= self.end;
-        self.steps = if is_over {
-            0
-        } else {
-            self.steps.saturating_sub(1)
-        };
+        self.steps = self.steps.saturating_sub(1);
+        // A paused clock stands still.
+        if self.order == Order::DueFirst {
+            let present = clock.present();
+            self.now = clock.reached(present);
+            if present >= self.end {
+                self.steps = 0;
+            }
+        }
         fired
     }
 }

@@ -350,7 +350,7 @@ fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
     let (shared, alarm) = (harness.timer.handle.shared.clone(), harness.alarm.clone());
     let go_off = move || {
         // There is something due for the second turn.
-        shared.agenda.wake_for(0);
+        shared.agenda.wake_for(0, false);
         Waker::from(shared).wake();
         alarm.ring();
     };

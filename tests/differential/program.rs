@@ -37,6 +37,8 @@ pub(crate) enum Step {
     /// Aborts all children.
     Abort,
     Advance(Duration),
+    /// Unlike after `Advance`, the root goes on before the other tasks have done what the new time makes them do.
+    Leap(Duration),
 }
 
 /// The number of places for sleeps. A task has as many places for intervals.
@@ -244,6 +246,7 @@ pub(crate) fn program() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::JoinAll),
         1 => Just(Step::Abort),
         3 => (0..60_u64).prop_map(|millis| Step::Advance(Duration::from_millis(millis))),
+        3 => (0..60_u64).prop_map(|millis| Step::Leap(Duration::from_millis(millis))),
     ];
     task(step, 20)
 }

@@ -160,6 +160,10 @@ impl Task {
                 self.settle().await;
                 self.children.abort_all();
             }
+            Step::Leap(span) => {
+                self.settle().await;
+                time::advance(span).await;
+            }
             Step::Advance(span) => {
                 self.settle().await;
                 time::advance(span).await;

@@ -50,6 +50,7 @@ fn programs_come_to_every_outcome() {
         ("TickWithin(", ": timeout"),
         ("ResetInterval(", ": "),
         ("Advance(", ": "),
+        ("Leap(", ": "),
     ];
     let mut missing = outcomes.to_vec();
     let mut runner = TestRunner::deterministic();

@@ -24,6 +24,18 @@ async fn advance_has_woken_what_is_due_when_it_returns() {
     }
 }
 
+/// A test or simulation may sleep very often. Neither fractions of a millisecond nor coarse slots cost more wake-ups.
+#[tokio::test(start_paused = true)]
+async fn each_sleep_wakes_the_driver_once() {
+    let wakeups = || Timer::current().metrics().driver_wakeups();
+    sleep(ms(1)).await;
+    let before = wakeups();
+    for n in 1..=200 {
+        sleep(n * Duration::from_nanos(7_919_333)).await;
+    }
+    assert_eq!(wakeups() - before, 200);
+}
+
 /// The names of sleeps, in the order in which the sleeps wake.
 #[derive(Clone, Default)]
 struct Order(Arc<Mutex<Vec<usize>>>);

@@ -122,13 +122,12 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         let next = self.next_slot()?;
         let level = next.ring.row;
-        if level == 0 || level > patient || next.start <= self.now {
+        if level == 0 || level > patient {
             return Some(next.start);
         }
         // No entry of another slot has a deadline before this tick.
-        let others = (0..Self::LEVELS).filter(|other| *other != level);
-        let starts = others.filter_map(|other| self.rings.next_start(self.now, other));
-        let mut first = starts.min().unwrap_or(NEVER);
+        let others = (self.rings.next_starts(self.now)).filter(|(other, _)| *other != level);
+        let mut first = others.map(|(_, start)| start).min().unwrap_or(NEVER);
         let entries = self.rings.list(&self.nodes, next.ring);
         for (n, (_, deadline)) in entries.enumerate() {
             if n == FEW {

@@ -5,7 +5,7 @@
 //! links of a node suffice to remove the node from its ring. The deadline of the node is not
 //! needed.
 
-use std::mem;
+use std::{iter, mem};
 
 use crate::{
     Tick,
@@ -40,6 +40,8 @@ pub(super) struct Slot {
 /// level has `SLOTS` slots.
 #[repr(C)]
 pub(super) struct Rings<const ROWS: usize, const SLOTS: usize> {
+    /// Bit `n` is set when a ring of row `n` has entries.
+    rows: u64,
     /// One word for each row: bit `n` is set when ring `n` has entries.
     occupied: [u64; ROWS],
     /// The links of each ring to its first node and to its last node. An empty ring links to itself.
@@ -77,6 +79,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
             row += 1;
         }
         Self {
+            rows: 0,
             occupied: [0; ROWS],
             links,
         }
@@ -110,16 +113,14 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     #[inline]
     pub(super) fn next_slot(&self, now: Tick) -> Option<Slot> {
         let mut next: Option<(usize, Tick)> = None;
-        for level in 0..Self::LEVELS {
-            if let Some(start) = self.next_start(now, level) {
-                let is_next = match next {
-                    Some((0, first)) => start <= first,
-                    Some((_, first)) => start < first,
-                    None => true,
-                };
-                if is_next {
-                    next = Some((level, start));
-                }
+        for (level, start) in self.next_starts(now) {
+            let is_next = match next {
+                Some((0, first)) => start <= first,
+                Some((_, first)) => start < first,
+                None => true,
+            };
+            if is_next {
+                next = Some((level, start));
             }
         }
         let (level, start) = next?;
@@ -127,13 +128,24 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         Some(Slot { ring, start })
     }
 
-    /// Returns the start of the first occupied slot of a level.
+    /// Returns the occupied levels, with the start of the first occupied slot of each.
     #[inline]
-    pub(super) fn next_start(&self, now: Tick, level: usize) -> Option<Tick> {
+    pub(super) fn next_starts(&self, now: Tick) -> impl Iterator<Item = (usize, Tick)> {
+        let mut levels = self.rows & !(1 << Self::BACKLOG);
+        iter::from_fn(move || {
+            if levels == 0 {
+                return None;
+            }
+            let level = levels.trailing_zeros() as usize;
+            levels &= levels - 1;
+            Some((level, self.next_start(now, level)))
+        })
+    }
+
+    /// Returns the start of the first occupied slot of a level, which must have one.
+    #[inline]
+    fn next_start(&self, now: Tick, level: usize) -> Tick {
         let occupied = self.occupied[level];
-        if occupied == 0 {
-            return None;
-        }
         let current = Self::slot_of(level, now).number;
         let ahead = occupied >> current;
         let distance = if ahead != 0 {
@@ -141,7 +153,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         } else {
             occupied.trailing_zeros() + (SLOTS - current) as u32
         };
-        Some(Self::start(now, level, u64::from(distance)))
+        Self::start(now, level, u64::from(distance))
     }
 
     /// Returns the occupied slots of a level, ordered by start.
@@ -212,7 +224,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         ring: Ring,
     ) -> impl Iterator<Item = (u32, Tick)> {
         let mut next = self.links[ring.row][ring.number].next;
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             if next & RING != 0 {
                 return None;
             }
@@ -242,7 +254,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         links: Links,
     ) {
         self.links[ring.row][ring.number].prev = index;
-        self.occupied[ring.row] |= 1 << ring.number;
+        self.occupy(ring);
         self.links_mut(nodes, links.prev).next = index;
     }
 
@@ -254,7 +266,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
             next,
         };
         self.links[ring.row][ring.number].next = index;
-        self.occupied[ring.row] |= 1 << ring.number;
+        self.occupy(ring);
         self.links_mut(nodes, next).prev = index;
     }
 
@@ -264,8 +276,24 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         self.links_mut(nodes, next).prev = prev;
         self.links_mut(nodes, prev).next = next;
         if prev & next & RING != 0 {
-            let ring = Self::ring_of(prev);
-            self.occupied[ring.row] &= !(1 << ring.number);
+            self.vacate(Self::ring_of(prev));
+        }
+    }
+
+    /// Records that a ring has entries.
+    #[inline]
+    fn occupy(&mut self, ring: Ring) {
+        self.occupied[ring.row] |= 1 << ring.number;
+        self.rows |= 1 << ring.row;
+    }
+
+    /// Records that a ring has no entry.
+    #[inline]
+    fn vacate(&mut self, ring: Ring) {
+        let occupied = &mut self.occupied[ring.row];
+        *occupied &= !(1 << ring.number);
+        if *occupied == 0 {
+            self.rows &= !(1 << ring.row);
         }
     }
 
@@ -277,14 +305,14 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         if first & RING != 0 {
             return;
         }
-        self.occupied[from.row] &= !(1 << from.number);
+        self.vacate(from);
         let to = Self::backlog(number);
         let Links { prev, next } = self.links_of_last(to);
         nodes.node_mut(first).links.prev = prev;
         nodes.node_mut(last).links.next = next;
         self.links_mut(nodes, prev).next = first;
         self.links[to.row][to.number].prev = last;
-        self.occupied[to.row] |= 1 << to.number;
+        self.occupy(to);
     }
 
     /// Returns the links of an empty ring, which lead to the ring itself.
@@ -334,6 +362,11 @@ mod invariants {
             mut check: impl FnMut(usize, usize, Tick),
         ) {
             for (row, rings) in self.links.iter().enumerate() {
+                assert_eq!(
+                    self.rows >> row & 1 == 1,
+                    self.occupied[row] != 0,
+                    "row {row}"
+                );
                 for (ring, links) in rings.iter().enumerate() {
                     let this = Self::link_to(Ring { row, number: ring });
                     let occupied = self.occupied[row] >> ring & 1 == 1;

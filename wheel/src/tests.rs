@@ -336,6 +336,8 @@ fn a_slot_of_few_is_due_when_the_first_of_them_is() {
     );
     wheel.remove(one_more);
     assert_eq!(wheel.next_expiration(), Some(140));
+    wheel.catch_up(139);
+    assert_eq!((wheel.now(), wheel.next_expiration()), (128, Some(140)));
     // If all entries are reset to deadlines beyond the slot, the slot expires at its end.
     for key in keys {
         wheel.reset(key, 1_000_000);

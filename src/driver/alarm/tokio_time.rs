@@ -33,6 +33,8 @@ const NANOS_PER_MS: u32 = 1_000_000;
 /// A [`tokio::time::Sleep`] that is reset when the alarm is set.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
+    /// Whether the clock showed the system's time when the alarm was last set.
+    is_real: bool,
 }
 
 impl TokioTime {
@@ -45,13 +47,15 @@ impl TokioTime {
     pub(crate) fn new() -> Self {
         Self {
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            is_real: true,
         }
     }
 
     /// Returns the instant for which tokio's timer must be set.
-    fn early(instant: Instant) -> Instant {
+    fn early(&mut self, instant: Instant) -> Instant {
         let before = |lead| instant.checked_sub(lead).unwrap_or(instant);
-        let (now, is_real) = look();
+        let (now, is_real) = look(self.is_real);
+        self.is_real = is_real;
         if is_real {
             // For the current time, tokio's timer goes off at the next millisecond.
             return before(LEAD).max(now);
@@ -65,7 +69,12 @@ impl TokioTime {
     /// them. For example, let the clock stand at 3.4 ms, and let the instant be at 5.2 ms. An alarm for this instant rounds
     /// up to 6 ms, which moves the clock by three milliseconds to 6.4 ms. An alarm for 4.4 ms and a nanosecond rounds up to
     /// 5 ms, which moves the clock to 5.4 ms: the first time after 5.2 ms at which the clock can stand.
+    ///
+    /// An instant that has passed needs no lead: it goes off when the runtime next looks at its alarms.
     fn paused_lead(wait: Duration) -> Duration {
+        if wait.is_zero() {
+            return Duration::ZERO;
+        }
         let beyond = wait.subsec_nanos() % NANOS_PER_MS;
         Duration::from_nanos(((beyond + NANOS_PER_MS - 1) % NANOS_PER_MS).into())
     }
@@ -73,7 +82,7 @@ impl TokioTime {
 
 impl Alarm for TokioTime {
     fn set(&mut self, instant: Instant, waker: &Waker) {
-        let early = Self::early(instant);
+        let early = self.early(instant);
         self.sleep.as_mut().reset(early);
         // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
         let polled = poll_fn(|cx| self.sleep.as_mut().poll(cx));

@@ -73,12 +73,12 @@ impl Clock {
     }
 
     /// Returns the current time, and whether it is the system's time: see [`look`].
-    pub(crate) fn look(&self) -> (Instant, bool) {
+    pub(crate) fn look(&self, was_real: bool) -> (Instant, bool) {
         #[cfg(test)]
         if let Some(manual) = self.manual {
             return (manual.now(), manual.is_real());
         }
-        look()
+        look(was_real)
     }
 
     /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
@@ -88,7 +88,7 @@ impl Clock {
     /// returns `false` if the next tick may be more than a millisecond away.
     pub(crate) fn has_just_passed(&self, deadline: Instant, now: Instant) -> bool {
         let passed = now.duration_since(deadline).as_nanos();
-        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look().1
+        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look(true).1
     }
 
     /// Returns the current time, which follows a paused clock.
@@ -229,8 +229,11 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
 /// Returns the current time, and whether it is the system's time.
 ///
 /// The second value is `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
-/// test moves it ahead.
-pub(crate) fn look() -> (Instant, bool) {
+/// test moves it ahead, and never shows that time again. So the caller passes `was_real`, the last result or `true`.
+pub(crate) fn look(was_real: bool) -> (Instant, bool) {
+    if !was_real {
+        return (Instant::now(), false);
+    }
     let before = std::time::Instant::now();
     let now = Instant::now();
     let is_real = before <= now.into_std() && now.into_std() <= std::time::Instant::now();

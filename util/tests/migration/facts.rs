@@ -77,6 +77,62 @@ async fn a_sleep_that_was_ready_and_is_reset_must_be_polled_again() {
     assert_eq!(wakes!(tokio_wheel), [false, true]);
 }
 
+/// The clock has moved, and the runtime has not looked at its timers since.
+#[tokio::test(start_paused = true)]
+async fn a_passed_deadline_is_ready_in_the_instant_of_an_advance() {
+    let end = Instant::now() + ms(10);
+    let mut pending = tokio_test::task::spawn(tokio_wheel::sleep(ms(60)));
+    assert!(pending.poll().is_pending());
+    let mut tokios = tokio_test::task::spawn(tokio::time::sleep(ms(60)));
+    assert!(tokios.poll().is_pending());
+    let mut advance = tokio_test::task::spawn(tokio::time::advance(ms(20)));
+    assert!(advance.poll().is_pending() && Instant::now() > end);
+    let is_ready = |polled: std::task::Poll<()>| polled.is_ready();
+    let tokio_first = tokio_test::task::spawn(tokio::time::sleep_until(end)).poll();
+    let wheel_first = tokio_test::task::spawn(tokio_wheel::sleep_until(end)).poll();
+    assert_eq!([tokio_first, wheel_first].map(is_ready), [false, true]);
+    tokios.enter(|_, sleep| sleep.reset(end));
+    pending.enter(|_, sleep| sleep.reset(end));
+    assert_eq!([tokios.is_woken(), pending.is_woken()], [false, true]);
+    tokio::task::yield_now().await;
+    assert!(tokios.is_woken());
+}
+
+/// Two sleeps for one deadline, 200 ms: the first was reset from 100 ms to it, before the second was set at 70 ms.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_was_reset_may_wake_after_one_that_was_set_later() {
+    macro_rules! order {
+        ($($time:ident)::+) => {{
+            let log = Arc::new(Mutex::new(Vec::new()));
+            let (first, second) = (Arc::clone(&log), Arc::clone(&log));
+            // Both timers have seen the paused clock, at a multiple of their coarse slots.
+            $($time)::+::sleep(ms(64)).await;
+            let at = Instant::now() + ms(200);
+            let first = tokio::spawn(async move {
+                let mut sleep = Box::pin($($time)::+::sleep(ms(100)));
+                std::future::poll_fn(|cx| {
+                    assert!(sleep.as_mut().poll(cx).is_pending());
+                    std::task::Poll::Ready(())
+                })
+                .await;
+                sleep.as_mut().reset(at);
+                sleep.await;
+                first.lock().unwrap().push("first");
+            });
+            // No other sleep of the timer fires in between.
+            tokio::time::sleep(ms(70)).await;
+            let second = tokio::spawn(async move {
+                $($time)::+::sleep_until(at).await;
+                second.lock().unwrap().push("second");
+            });
+            let _ = tokio::join!(first, second);
+            log.lock().unwrap().clone()
+        }};
+    }
+    assert_eq!(order!(tokio::time), ["first", "second"]);
+    assert_eq!(order!(tokio_wheel), ["second", "first"]);
+}
+
 /// Lets a sleep of tokio and a sleep of the wheel end that are set for the same duration, once in each order of registration
 /// and in each order of awaiting. Returns how long each took, and whether the other sleep was woken when the first one was
 /// ready.

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         args.report.rounds,
     );
     report::print(storms.iter().map(|(_, _, table, _)| table));
-    for (name, _, table, all) in &_s {
+    for (name, _, table, all) in &storms {
         let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
             of(all, timer).for_each(|trips| pooled += trips.window.clone());
