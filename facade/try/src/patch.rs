@@ -135,7 +135,7 @@ impl Patch {
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
             folder: std::path::absolute(folder)?,
-            build_directory: metadata.build_directory.map(PathBuf::from),
+            build_directory: cargo.build_directory()?,
             cargo,
             unlocked,
             outdated,
