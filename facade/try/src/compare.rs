@@ -230,7 +230,9 @@ impl Compare {
         let before = cpu()?;
         let start = Instant::now();
         let status = command.status();
-        let status = status.with_context(|| format!("{:?} does not start", words[0]))?;
+        let interpreter = "the first line of a script names its interpreter, such as `#!/bin/sh`";
+        let status =
+            status.with_context(|| format!("{:?} does not start: {interpreter}", words[0]))?;
         let mut figures = vec![("time s".into(), start.elapsed().as_secs_f64())];
         let cpu = cpu()?.zip(before).map(|(after, before)| after - before);
         figures.extend(cpu.map(|cpu| ("CPU s".into(), cpu)));

@@ -459,7 +459,7 @@ fn the_load_test_of_the_readme_measures_its_own_server() {
     let (_, script) = include_str!("../README.md")
         .split_once("#!/bin/sh\n")
         .unwrap();
-    let (script, _) = script.split_once("```").unwrap();
+    let (script, _) = script.split_once("END\n").unwrap();
     write_executable(
         folder,
         "load-test.sh",
@@ -563,6 +563,12 @@ fn a_mistake_has_a_message_that_says_what_to_do() {
         fails(program, "compare -- no-load-test {}", &parts);
         let parts = ["\"./load-test.sh {}\" in [\""];
         fails(program, "compare -- './load-test.sh {}'", &parts);
+        write_executable(program, "load-test.sh", "true\n");
+        let line = "on-wheel compare --build 'build --features timers' -- ./load-test.sh {}";
+        output_of(
+            command_in(program, line),
+            &["does not start", "such as `#!/bin/sh`"],
+        );
     }
 
     let lock = program.join("Cargo.lock");
