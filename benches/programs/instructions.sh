@@ -18,9 +18,8 @@ for requests in $few $many; do
         "$load" "${@:2}" >"$dir/log" 2>&1
     callgrind_annotate --auto=no --threshold=100 --show-percs=no "$dir/$requests" >"$dir/$requests.txt"
 done
-# Lines have the form `1,234  FILE:FUNCTION [OBJECT]`. The compiler inlines the program's futures into the methods of
-# `Timeout`, so these do not count.
-awk -v requests=$(((many - few) * 11 / 10)) '
+# Lines have the form `1,234  FILE:FUNCTION [OBJECT]`.
+awk -v requests=$(((many - few) * 11 / 10)) "$(cat "$(dirname "$0")/timers.awk")"'
     FNR == 1 { sign = sign ? 1 : -1 }
     !/^ *[0-9,]+ / { next }
     { count = $1; gsub(",", "", count); count *= sign / requests }
@@ -28,11 +27,8 @@ awk -v requests=$(((many - few) * 11 / 10)) '
     {
         name = $0
         sub(/^ *[0-9,]+ +[^ ]*\.(rs|c|S|h):|^ *[0-9,]+ +\?\?\?:/, "", name)
-        sub(/^core::ptr::drop_in_place/, "", name)
-        sub(/^<+/, "", name)
     }
-    name ~ /^tokio::(runtime::(time|Timer|scheduler::util::time)|time::)|^tokio_wheel::/ &&
-        name !~ /^tokio::time::timeout::Timeout|^tokio_wheel::futures::timeout::Timeout/ { timers += count }
+    is_timer(name) { timers += count }
     END {
         printf "instructions/request: %.0f\n", all
         printf "timer instructions/request: %.0f\n", timers

@@ -56,14 +56,14 @@ table() {
 trap 'table "${programs[@]##*/}"; rm -r "$dir"' EXIT
 touch "$dir/figures"
 
-# Prints the share of the samples of a program that are in functions of timers, as facade/try/src/perf.rs.
+# Prints the share of the samples of a program that are in functions of timers.
 share() {
     perf record --quiet --freq 499 --output "$dir/perf" -- "$load" "$1" >"$dir/log"
-    perf script --fields pid,period,ip,sym,dso --input "$dir/perf" 2>"$dir/log" | awk -v file="($(realpath "$1"))" '
+    perf script --fields pid,period,ip,sym,dso --input "$dir/perf" 2>"$dir/log" |
+        awk -v file="($(realpath "$1"))" "$(cat "$(dirname "$0")/timers.awk")"'
         { all[$1] += $2; symbol = $0; sub(/^ *[0-9]+ +[0-9]+ +[0-9a-f]+ +/, "", symbol) }
         index($0, file) { is_program[$1] = 1 }
-        symbol ~ /^(core::ptr::drop_in_place)?<?(core::option::Option)?<?(tokio::(runtime::(scheduler::util::time|time|Timer)|time::)|tokio_wheel::)/ &&
-            symbol !~ /^[^ ]*<?(tokio::time|tokio_wheel::futures)::timeout::Timeout/ { timers[$1] += $2 }
+        is_timer(symbol) { timers[$1] += $2 }
         END {
             for (pid in is_program) { sum += all[pid]; part += timers[pid] }
             if (sum) printf "samples in timers %%: %.2f\n", 100 * part / sum

@@ -74,13 +74,13 @@
 //! | cargo or the compiler reports | because | use |
 //! |---|---|---|
 //! | failed to select a version for `slab`, `futures-core` or `tokio` | Cargo.lock has older versions than the wheel needs | `cargo update slab futures-core tokio`, or those that cargo names |
-//! | dependency `tokio` has different source paths | another table of Cargo.toml, such as `[dev-dependencies]`, still names tokio | the same line there |
+//! | Dependency 'tokio' has different source paths | another table of Cargo.toml, such as `[dev-dependencies]`, still names tokio | the same line there |
 //! | E0308 at `IntervalStream::new`, `timeout_repeating` or another function of a dependency that takes an `Interval` or a `Sleep` | the dependency expects tokio's type | `tokio_wheel_util::stream`, which has the items of tokio-stream |
 //! | E0308 at an `Elapsed` | a dependency returns tokio's `Elapsed` | `?` or `into`, which turn tokio's type into the wheel's |
 //! | E0277 at `?` after a timeout | the error type of a dependency converts only from tokio's `Elapsed` | `map_err` |
 //! | a failed assertion that a future is not `Unpin` | the wheel's `Sleep` is `Unpin`, and so is a `Timeout` of an `Unpin` future | no assertion |
 //! | E0603: module `time` is private | this crate's feature `time` is off, although another crate may turn on tokio's | the feature `time` |
-//! | E0425 or E0432 at `pause`, `resume` or `advance` | the same, with the feature `test-util` | the feature `test-util` |
+//! | E0425 or E0432 at `pause`, `resume` or `advance`; E0599 (no method named `start_paused`) at `#[tokio::test(start_paused = true)]` | the same, with the feature `test-util` | the feature `test-util` |
 //!
 //! At run time:
 //!

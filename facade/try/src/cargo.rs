@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Metadata, MetadataCommand};
+use serde_json::Value;
 use toml_edit::{ArrayOfTables, DocumentMut};
 
 pub(crate) struct Cargo {
@@ -85,6 +86,16 @@ impl Cargo {
     }
 
     pub(crate) fn metadata(&self, more: &[&str]) -> Result<Metadata> {
+        Ok(MetadataCommand::parse(self.metadata_text(more)?)?)
+    }
+
+    /// Returns where the program's own builds keep what they compile. Cargo tells it since version 1.91.
+    pub(crate) fn build_directory(&self) -> Result<Option<PathBuf>> {
+        let metadata: Value = serde_json::from_str(&self.metadata_text(&["--no-deps"])?)?;
+        Ok(metadata["build_directory"].as_str().map(PathBuf::from))
+    }
+
+    fn metadata_text(&self, more: &[&str]) -> Result<String> {
         let version = output(self.command().arg("-vV"))?;
         let mut host = version
             .lines()
@@ -96,7 +107,7 @@ impl Cargo {
         metadata.args(["--filter-platform", host]);
         metadata.args(more);
         metadata.args(&self.options).args(&self.selection);
-        Ok(MetadataCommand::parse(output(&mut metadata)?)?)
+        output(&mut metadata)
     }
 
     /// Returns the command of the user with one more option `--config`, which cargo would ignore before a subcommand that

@@ -11,13 +11,14 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::{Message, Metadata, PackageId};
 use clap::Args;
 
 use crate::{
+    blocks,
     patch::{self, IS_INTERRUPTED, Patch, Side},
-    perf,
+    perf, processes,
     table::{self, Figures},
 };
 
@@ -100,11 +101,14 @@ impl Compare {
         }
         eprintln!("The command must end by itself: {}", self.command.join(" "));
         let mut runs = vec![Vec::new(); sides.len()];
+        let mut blocks = Vec::new();
         let mut shares = Vec::new();
         // After a failure, the tables have what was complete before.
         let mut measure = || -> Result<()> {
+            blocks::take(&patch.folder)?;
             for round in 0..=self.runs {
                 let mut figures = vec![Vec::new(); sides.len()];
+                let mut of_wheel = blocks::Blocks::default();
                 for place in 0..sides.len() {
                     // Another side is first in each round.
                     let side = (usize::from(round) + place) % sides.len();
@@ -114,10 +118,15 @@ impl Compare {
                         _ => format!("{name}, run {round} of {}", self.runs),
                     };
                     eprintln!("--- {run}");
-                    let measured = self.measure(&programs[side], &patch.folder);
+                    let measured = self.measure(&programs[side], &programs, &patch.folder);
                     figures[side] = measured.context(run)?;
+                    let seen = blocks::take(&patch.folder)?;
+                    if sides[side] == Side::Wheel {
+                        of_wheel = seen;
+                    }
                 }
                 if round > 0 {
+                    blocks.push(of_wheel);
                     runs.iter_mut()
                         .zip(figures)
                         .for_each(|(runs, run)| runs.push(run));
@@ -133,6 +142,7 @@ impl Compare {
             Ok(())
         };
         let result = measure();
+        blocks::end(&patch.folder)?;
         let rounds = runs[0].len();
         if rounds > 0 {
             println!("\n{}", table::header(rounds));
@@ -148,6 +158,9 @@ impl Compare {
                 }
             }
             println!("\n{words}");
+            blocks::line(&blocks)
+                .iter()
+                .for_each(|line| println!("{line}"));
         }
         result
     }
@@ -203,8 +216,13 @@ impl Compare {
     }
 
     /// Runs the command. Returns the time, the CPU time of the user and the system, and what the command prints.
-    fn measure(&self, program: &Path, folder: &Path) -> Result<Figures> {
+    fn measure(&self, program: &Path, programs: &[PathBuf], folder: &Path) -> Result<Figures> {
         let words = self.words(program)?;
+        if let Some(running) = processes::running(programs)? {
+            bail!(
+                "the program runs already, and the load test may measure this process instead of its own: {running}"
+            );
+        }
         // At the end of a pipe, the tool would wait for processes that outlive the command.
         let output = folder.join("output");
         let mut command = Command::new(&words[0]);
@@ -212,14 +230,25 @@ impl Compare {
         let before = cpu()?;
         let start = Instant::now();
         let status = command.status();
-        let status = status.with_context(|| format!("{:?} does not start", words[0]))?;
+        let interpreter = "the first line of a script names its interpreter, such as `#!/bin/sh`";
+        let status =
+            status.with_context(|| format!("{:?} does not start: {interpreter}", words[0]))?;
         let mut figures = vec![("time s".into(), start.elapsed().as_secs_f64())];
         let cpu = cpu()?.zip(before).map(|(after, before)| after - before);
         figures.extend(cpu.map(|cpu| ("CPU s".into(), cpu)));
         let output = fs::read(output)?;
         io::stdout().write_all(&output)?;
         let command = words.join(" ");
+        let running = processes::running(programs)?;
+        if let Some(running) = &running {
+            eprintln!("The command `{command}` has left a process of the program: {running}");
+        }
         ensure!(status.success(), "the command `{command}` failed: {status}");
+        ensure!(
+            running.is_none(),
+            "the command must end the processes that it starts, and wait for them: the next run would measure them, and \
+             their CPU is not counted"
+        );
         for (name, number) in printed(&String::from_utf8_lossy(&output)) {
             // A load test may print its progress.
             figures.retain(|(earlier, _)| *earlier != name);

@@ -3,10 +3,12 @@
 //! Tries tokio-wheel on a whole program, dependencies included: `cargo install --path facade/try`, then
 //! `cargo on-wheel --help` in the program's folder.
 
+mod blocks;
 mod cargo;
 mod compare;
 mod patch;
 mod perf;
+mod processes;
 mod table;
 
 #[cfg(unix)]

@@ -14,14 +14,14 @@ use cargo_metadata::{Metadata, Package, Source, semver::VersionReq};
 use include_dir::{Dir, File, include_dir};
 use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 
-use crate::cargo::Cargo;
+use crate::{blocks, cargo::Cargo};
 
 static FACADE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../src");
 static WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../src");
 static BOUNDED_WHEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../wheel/src");
 
 /// The path of each file below `src`, and its content.
-type Files = Vec<(PathBuf, Vec<u8>)>;
+pub(crate) type Files = Vec<(PathBuf, Vec<u8>)>;
 
 /// Whether the user has pressed Ctrl-C while this process went on.
 pub(crate) static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -131,11 +131,13 @@ impl Patch {
         }
         let sources = embedded(&BOUNDED_WHEEL);
         write(&folder.join("bounded-wheel"), bounded_wheel, sources)?;
-        write(&folder.join("tokio-wheel"), wheel, embedded(&WHEEL))?;
+        let mut sources = embedded(&WHEEL);
+        blocks::report(&mut sources)?;
+        write(&folder.join("tokio-wheel"), wheel, sources)?;
         write(&folder.join("tokio"), facade, embedded(&FACADE))?;
         Ok(Self {
             folder: std::path::absolute(folder)?,
-            build_directory: metadata.build_directory.map(PathBuf::from),
+            build_directory: cargo.build_directory()?,
             cargo,
             unlocked,
             outdated,
@@ -231,14 +233,16 @@ fn use_alternative_timer(files: &mut Files) -> Result<()> {
 /// Returns the program's tokio.
 pub(crate) fn tokio(metadata: &Metadata) -> Result<&Package> {
     let mut packages: Vec<_> = metadata.packages.iter().collect();
-    packages.retain(|package| package.name == "tokio" && package.version.major == 1);
-    let ids = packages.iter().map(|package| &package.id.repr);
+    packages.retain(|package| package.name == "tokio");
+    let ids: Vec<_> = packages.iter().map(|package| &package.id.repr).collect();
+    packages.retain(|package| package.version.major == 1);
     match packages[..] {
         [tokio] if tokio.source.as_ref().is_some_and(Source::is_crates_io) => Ok(tokio),
-        _ => bail!(
-            "the program must use one tokio 1, from crates.io, and uses {:?}",
-            Vec::from_iter(ids)
+        _ if ids.is_empty() => bail!(
+            "the program does not use tokio, so there is no timer to replace. If only a feature of the program uses it, \
+             add `--features NAME` to the command that builds"
         ),
+        _ => bail!("the program must use one tokio 1, from crates.io, and uses {ids:?}"),
     }
 }
 

@@ -1,6 +1,12 @@
 //! Puts a program with a dependency on the wheel, and takes it back.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    io::{self, Seek},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::Command,
+};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_cargo-on-wheel");
 
@@ -14,7 +20,7 @@ edition = "2024"
 
 [dependencies]
 slab = "0.4"
-tokio = { version = "1", features = ["rt-multi-thread", "time"] }
+tokio = { version = "1", features = ["macros", "rt-multi-thread", "time"] }
 tokio-stream = { version = "0.1.17", features = ["time"] }
 "#;
 
@@ -40,6 +46,19 @@ fn main() {
     println!(\"alternative: {}\", has_alternative(threads));
     let thread = Builder::new_current_thread().enable_all().build().unwrap();
     println!(\"one thread: {}\", has_alternative(thread));
+    if std::env::args().nth(1).is_some() {
+        block();
+    }
+}
+
+/// Blocks one of two workers.
+#[tokio::main(worker_threads = 2)]
+async fn block() {
+    let task = tokio::spawn(async {
+        time::sleep(time::Duration::from_millis(1)).await;
+        std::thread::sleep(time::Duration::from_millis(500));
+    });
+    task.await.unwrap();
 }
 ";
 
@@ -81,12 +100,16 @@ fn run(folder: &Path, line: &str) -> String {
 /// Runs a command. Its output must contain these parts, and is returned, with its exit code.
 #[track_caller]
 fn output_of(mut command: Command, parts: &[&str]) -> (Option<i32>, String) {
-    let ended = command.output().unwrap();
-    let output = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
+    // At the end of a pipe, the test would wait for processes that outlive the command.
+    let mut file = tempfile::tempfile().unwrap();
+    let end = || file.try_clone().unwrap();
+    let ended = command.stdout(end()).stderr(end()).status().unwrap();
+    file.rewind().unwrap();
+    let output = io::read_to_string(file).unwrap();
     for part in parts {
         assert!(output.contains(part), "{command:?} lacks {part}: {output}");
     }
-    (ended.status.code(), output)
+    (ended.code(), output)
 }
 
 /// Runs a command that must fail with an output that has these parts. Returns the output.
@@ -161,6 +184,14 @@ fn a_program_goes_to_the_wheel_and_back() {
     assert_eq!(table[row.unwrap()..][..6], expected, "{printed}");
     assert!(printed.contains("\ntime s "), "{printed}");
     assert_eq!(cfg!(unix), printed.contains("\nCPU s "), "{printed}");
+
+    assert!(!printed.contains("blocked"), "{printed}");
+
+    // One task blocks a worker in each run, and the watch sees it.
+    let line = "on-wheel compare --build build --runs 1 -- {} block";
+    let printed = run(folder, line);
+    let blocked = "On the wheel, a task blocked a worker ";
+    assert!(printed.contains(blocked), "{printed}");
 
     // A mistake, and Ctrl-C while the command of the user runs, end the tool.
     let compare_fails = |line: &str, parts: &[&str]| {
@@ -394,6 +425,99 @@ fn cargo_lock_keeps_the_changes_of_others() {
     assert!(!folder.join("Cargo.lock").exists());
 }
 
+/// A server that ends by itself after a minute.
+const SERVER: &str = "
+use std::{net::TcpListener, thread, time::Duration};
+
+fn main() {
+    println!(\"{}\", std::any::type_name::<tokio::time::Sleep>());
+    let listener = TcpListener::bind(\"127.0.0.1:8080\").unwrap();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    thread::sleep(Duration::from_secs(60));
+}
+";
+
+#[cfg(unix)]
+#[test]
+fn the_load_test_of_the_readme_measures_its_own_server() {
+    use std::os::unix::process::CommandExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    make_program(folder);
+    let folder = &folder.join("program");
+    let any = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = any.local_addr().unwrap().port();
+    drop(any);
+    let port_is = |text: &str| text.replace("8080", &port.to_string());
+    write(folder, "src/main.rs", &port_is(SERVER));
+    let manifest = read(folder, "Cargo.toml");
+    let manifest = manifest.replace("[features]", "[features]\ndefault = ['timers']");
+    write(folder, "Cargo.toml", &manifest);
+
+    // The server answers no requests, so `curl` only connects, and `oha` is what the test says.
+    let (_, script) = include_str!("../README.md")
+        .split_once("#!/bin/sh\n")
+        .unwrap();
+    let (script, _) = script.split_once("END\n").unwrap();
+    write_executable(
+        folder,
+        "load-test.sh",
+        &port_is(&format!("#!/bin/sh\n{script}")),
+    );
+    let connect = port_is("#!/bin/bash\n: </dev/tcp/127.0.0.1/8080\n");
+    write_executable(&folder.join("bin"), "curl", &connect);
+    let command = |load_test: &str, oha: &str| {
+        write_executable(&folder.join("bin"), "oha", &format!("#!/bin/sh\n{oha}\n"));
+        let line = format!("on-wheel compare --runs 1 --build build -- {load_test} {{}}");
+        let mut command = command_in(folder, &line);
+        let path = env::var_os("PATH").unwrap();
+        let path = [folder.join("bin")]
+            .into_iter()
+            .chain(env::split_paths(&path));
+        command.env("PATH", env::join_paths(path).unwrap());
+        // Ctrl-C reaches all processes of a terminal, and here those of the tool.
+        command.process_group(0);
+        command
+    };
+    let is_free = || TcpStream::connect(("127.0.0.1", port)).is_err();
+
+    let (code, output) = output_of(command("./load-test.sh", "true"), &["wheel, run 1 of 1"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(is_free());
+    for oha in ["exit 1", "kill -INT 0; sleep 60"] {
+        let parts = ["the command `./load-test.sh"];
+        fails(command("./load-test.sh", oha), &parts);
+        assert!(is_free(), "the server lives on after: {oha}");
+    }
+
+    // Another program has the port.
+    let other = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    fails(
+        command("./load-test.sh", "true"),
+        &["the command `./load-test.sh"],
+    );
+    drop(other);
+
+    // A load test that leaves its server behind.
+    let script = port_is("#!/bin/sh\n\"$1\" & until curl localhost:8080; do sleep 0.1; done\n");
+    write_executable(folder, "leave.sh", &script);
+    let program = fs::canonicalize(folder)
+        .unwrap()
+        .join("target/debug/program");
+    let program = program.to_str().unwrap();
+    let parts = ["has left a process", program, "and wait for them"];
+    let output = fails(command("./leave.sh", "true"), &parts);
+    assert!(!is_free());
+    // The next build replaces the file of the process.
+    fs::remove_file(program).unwrap();
+    let parts = ["runs already", program, "end it with `kill "];
+    let again = fails(command("./load-test.sh", "true"), &parts);
+    assert!(!again.contains("AddrInUse"), "{again}");
+    let (_, id) = output.split_once("`kill ").unwrap();
+    run(folder, &format!("kill {}", id.split_once('`').unwrap().0));
+}
+
 #[test]
 fn a_mistake_has_a_message_that_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -416,6 +540,9 @@ fn a_mistake_has_a_message_that_says_what_to_do() {
     fails(folder, "--program none patch", &["--program none: "]);
     let parts = ["builds no program", "--example"];
     fails(&folder.join("library"), "compare -- {} {}", &parts);
+    let parts = ["does not use tokio", "`--features NAME`"];
+    fails(&folder.join("library"), "cargo check", &parts);
+    fails(program, "compare -- {}", &parts);
     let parts = ["`./load-test.sh` has no `{}`"];
     fails(program, "compare -- ./load-test.sh", &parts);
     fails(program, "--folder . patch", &["must be empty"]);
@@ -436,6 +563,12 @@ fn a_mistake_has_a_message_that_says_what_to_do() {
         fails(program, "compare -- no-load-test {}", &parts);
         let parts = ["\"./load-test.sh {}\" in [\""];
         fails(program, "compare -- './load-test.sh {}'", &parts);
+        write_executable(program, "load-test.sh", "true\n");
+        let line = "on-wheel compare --build 'build --features timers' -- ./load-test.sh {}";
+        output_of(
+            command_in(program, line),
+            &["does not start", "such as `#!/bin/sh`"],
+        );
     }
 
     let lock = program.join("Cargo.lock");
