@@ -19,7 +19,7 @@
 //! | 13 | **Memory.** A pending sleep takes at most 80 bytes, including its future and its entry | `p13_memory::a_sleep_is_small`, `wheel::nodes::tests::a_waker_takes_40_bytes` |
 //! | 14 | **`reset` to a later deadline moves nothing.** It only stores the new deadline | `p14_reset_to_a_later_deadline_moves_nothing::the_entry_stays_in_its_old_slot_until_that_is_due`, `wheel::a_later_reset_stores_and_an_earlier_one_moves` |
 //! | 15 | **A dropped future is gone.** It wakes no task and counts as canceled. A worker keeps two entries at most | `p15_dropped::a_dropped_sleep_wakes_no_task_and_is_not_pending`, `driver::loom_tests::keeping_races_fire` |
-//! | 16 | **Counts are what happened.** `Metrics` counts each entry and each block once | `p16_counts::a_block_counts_once_and_is_no_longer_than_it_was`, `timer::tests::metrics_count_the_life_of_entries` |
+//! | 16 | **Counts are what happened.** `Metrics` counts each entry and each block once | `p16_counts::a_block_counts_once_and_is_no_longer_than_it_was`, `p16_counts::a_timer_says_whether_it_is_watched` |
 
 #![cfg(feature = "test-util")]
 
