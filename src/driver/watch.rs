@@ -133,8 +133,9 @@ impl Watch {
                         Some(length) => trace::block(length),
                     }
                 };
-                // With `tokio_unstable`, a hook or a subscriber may panic.
-                unwind::contain(|| drop(runtime.spawn(task)));
+                // With `tokio_unstable`, a hook or a subscriber may panic. If the runtime has ended, the last handle drops its
+                // callbacks.
+                unwind::contain(move || drop(runtime.spawn(task)));
             }
             match next {
                 Some(next) => thread::park_timeout(next.saturating_duration_since(Instant::now())),

@@ -5,12 +5,12 @@
 //! wakes a worker if
 //!
 //! 1. a worker is parked,
-//! 2. another one is active, has not moved since the last look, and has become active since the last wake-up, and
+//! 2. another one is active, has not moved since the last look, and has moved since the watch last woke a worker, and
 //! 3. no worker has moved since the last look, because one that parks would go to wait in the driver; or the alarm is
 //!    late, because tokio's alternative timer keeps it in the blocked worker's own wheel.
 //!
-//! So the watch wakes once for each block. If all active workers were already active at the last wake-up, the last
-//! change since then was that some worker parked, and that worker waits in the driver.
+//! So the watch wakes once for each block. If no active worker has moved since the last wake-up, the last change since
+//! then was that some worker parked, and that worker waits in the driver.
 
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,7 @@ struct Worker {
     counts: (u64, Duration),
     /// The time of the first look that read these counts.
     since: Instant,
-    /// The number of parks and unparks at the last wake-up, if the worker was active then.
-    woken_for: Option<u64>,
-    /// The length of the block for which the watch has woken another worker.
+    /// The length of the block, if the watch has woken another worker for it.
     block: Option<Duration>,
 }
 
@@ -52,7 +50,6 @@ impl Workers {
         let worker = Worker {
             counts: (0, Duration::ZERO),
             since: now,
-            woken_for: None,
             block: None,
         };
         Self(vec![worker; number])
@@ -80,7 +77,7 @@ impl Workers {
                 (worker.counts, worker.since) = (counts, now);
                 seen.ended.extend(worker.block.take());
             }
-            let is_new = worker.is_active() && worker.woken_for != Some(counts.0);
+            let is_new = worker.is_active() && worker.block.is_none();
             seen.has_changed |= has_changed;
             seen.may_block |= is_new && has_changed;
             is_any_still |= is_new && !has_changed;
@@ -89,9 +86,6 @@ impl Workers {
         seen.may_block &= is_any_parked;
         seen.wakes = is_any_parked && is_any_still && (is_late || !seen.has_changed);
         for worker in self.0.iter_mut().filter(|it| it.is_active()) {
-            if seen.wakes {
-                worker.woken_for = Some(worker.counts.0);
-            }
             // A worker that has changed at this look is not blocked.
             if worker.since < now && (seen.wakes || worker.block.is_some()) {
                 worker.block = Some(now - worker.since);
@@ -199,6 +193,9 @@ mod tests {
             hand.counts[0].1 += PERIOD;
             assert!(!hand.wakes());
         }
+        // It blocks at last, and has not parked in between.
+        assert!(hand.wakes() && !hand.wakes());
+        hand.counts[0].1 += PERIOD;
         hand.turn(1);
         assert!(!hand.wakes() && !hand.wakes(), "no worker is free");
     }
