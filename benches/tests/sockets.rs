@@ -65,5 +65,5 @@ fn a_task_blocks_beside_all_timers() {
         2,
         "{printed}"
     );
-    assert!(folder.join("blocked-300-2.svg").exists());
+    assert!(folder.join("blocking.svg").exists());
 }

@@ -8,6 +8,7 @@ mod fork;
 mod memory;
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod no_descriptor_left;
+mod watch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -5,13 +5,13 @@ use std::{alloc::System, task::Waker};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio_wheel::{Sleep, Timer};
 
-use crate::support::{current_thread, multi_thread, registered, secs};
+use crate::support::{current_thread, registered, secs};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Returns the result of `make`, and the number of bytes that it holds.
-fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
+pub(super) fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(HEAP);
     let made = make();
     let change = region.change();
@@ -33,31 +33,4 @@ fn a_pending_sleep_takes_at_most_80_bytes() {
     });
     assert_eq!(timer.metrics().pending(), sleeps.len() as u64);
     assert!(bytes <= 80 * MANY, "{MANY} sleeps take {bytes} bytes");
-}
-
-/// Returns the number of threads that watch runtimes in this process.
-#[cfg(target_os = "linux")]
-fn watches() -> usize {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = threads.flat_map(|it| std::fs::read_to_string(it.unwrap().path().join("comm")));
-    // The system cuts the name.
-    names
-        .filter(|name| name.starts_with("tokio-wheel-wa"))
-        .count()
-}
-
-#[test]
-fn runtimes_that_come_and_go_leave_nothing_with_the_watch() {
-    let _alone = super::alone();
-    let come_and_go = |times| {
-        for _ in 0..times {
-            let metrics = multi_thread(2).block_on(async { Timer::current().metrics() });
-            assert!(metrics.is_watched());
-        }
-    };
-    come_and_go(50);
-    let ((), bytes) = bytes_of(|| come_and_go(1_000));
-    assert!(bytes < 50_000, "1,000 runtimes leave {bytes} bytes");
-    #[cfg(target_os = "linux")]
-    assert_eq!(watches(), 1);
 }

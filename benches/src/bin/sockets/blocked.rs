@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// The numbers of workers to measure, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
     workers: Vec<usize>,
-    /// Draw plots of the round trips over time into this folder.
+    /// Draw a plot of the round trips over time, of the first row, into this folder.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
 }
@@ -115,22 +115,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         args.rounds
     );
     report::print(scenes.iter().map(|(_, table, _)| table));
-    for (blocks, table, all) in &scenes {
-        if let Some(folder) = &args.svg {
-            let Blocks {
-                workers, length, ..
-            } = blocks;
-            Plot {
-                caption: &format!(
-                    "A task blocks one of {workers} workers for {length} ms: how long others wait"
-                ),
-                note: &format!("{}. A lower curve is better.", table.caption),
-                source: "sockets -- blocked",
-                x: "ms after the block begins, when a round trip was scheduled",
-                before: AROUND,
-            }
-            .draw(all, &folder.join(format!("blocked-{length}-{workers}.svg")))?;
+    if let (Some(folder), [(blocks, table, all), ..]) = (&args.svg, &scenes[..]) {
+        let Blocks {
+            workers, length, ..
+        } = blocks;
+        Plot {
+            caption: &format!(
+                "A task blocks one of {workers} workers for {length} ms: how long others wait"
+            ),
+            note: &format!("{}. A lower curve is better.", table.caption),
+            source: "sockets -- blocked",
+            x: "ms after the block begins, when a round trip was scheduled",
+            before: AROUND,
         }
+        .draw(all, &folder.join("blocking.svg"))?;
     }
     Ok(())
 }
