@@ -175,6 +175,13 @@ impl Steady {
         }
     }
 
+    /// Returns how often the watch has seen a block, and the longest.
+    pub fn blocks(&self) -> (u64, Duration) {
+        let _entered = self.runtime.enter();
+        let metrics = Timer::current().metrics();
+        (metrics.blocks(), metrics.longest_block())
+    }
+
     fn check_far(&self) {
         let pending = || Timer::current().metrics().pending();
         // The driver of the target's scheduler also has a sleep, and the driver of an epoch's until it ends.

@@ -68,8 +68,10 @@ fn main() {
             floor.check();
         }
         epochs += 1;
+        let (blocks, longest) = steady.blocks();
         println!(
-            "{:.0?}, {epochs} epochs: {} operations, {} timers, {} storms, {} runtimes shut down, {floor}",
+            "{:.0?}, {epochs} epochs: {} operations, {} timers, {} storms, {} runtimes shut down, {blocks} blocks, the \
+             longest {longest:.0?}, {floor}",
             start.elapsed(),
             HumanCount(ops::DONE.load(Relaxed)),
             HumanCount(target::SLEEPS.load(Relaxed)),
