@@ -10,8 +10,9 @@
 //! All four steps are read-modify-writes. So the watch reads the lowered tick, or the thread unparks it. Model:
 //! `timer::loom_tests::rest_races_register`.
 //!
-//! Every registration, reset and cancellation reads `rests` as well, because a task that uses the timer may block next. It
-//! writes only to unpark the watch, and may miss a watch that begins to rest at this moment.
+//! Every reset and every drop of a registered future reads `rests` as well: a task that an event wakes usually drops or
+//! resets a timeout before it does the work that may block. The thread writes only to unpark the watch, and may miss a
+//! watch that begins to rest at this moment.
 
 use std::{sync::OnceLock, thread::Thread};
 

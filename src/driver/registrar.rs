@@ -88,7 +88,6 @@ impl Registrar {
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
-        self.shared.agenda.blocks.timer_is_used();
         let tick = self.clock.deadline(deadline);
         if self.shard.published.needs_the_time(tick) {
             return self.register_near(deadline, tick, waker);

@@ -215,7 +215,8 @@ impl Shard {
 
     /// Publishes an earlier tick if `deadline` is before the published tick, and releases the lock. Then calls `wake_for`
     /// with the tick. The caller has registered or reset an entry.
-    #[inline]
+    // Without inlining, a registration takes 15 more instructions.
+    #[inline(always)]
     fn publish_earlier(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -223,11 +224,18 @@ impl Shard {
         wake_for: impl FnOnce(Tick),
     ) {
         if deadline < state.published {
-            let next = state.next_work().unwrap_or(deadline);
-            self.publish(&mut state, next);
+            let next = self.lower(&mut state, deadline);
             drop(state);
             wake_for(next);
         }
+    }
+
+    /// Publishes the tick at which the wheel next has work, now that it has an entry for `deadline`.
+    #[cold]
+    fn lower(&self, state: &mut State, deadline: Tick) -> Tick {
+        let next = state.next_work().unwrap_or(deadline);
+        self.publish(state, next);
+        next
     }
 
     /// Registers `waker`, even if `deadline` has expired.
