@@ -101,14 +101,19 @@ impl Registrar {
     /// ready, as in tokio: a loop with a sleep of zero does not spin, and tasks that are ready come before the first
     /// tick of an interval. Outside the timer's runtime, nothing may drive the timer, so the sleep does not wait. Tests:
     /// `timer::tests::a_sleep_of_zero_waits_for_the_alarm` and `first_poll` in `tests/differential`.
+    ///
+    /// A thread that was a worker of the default timer's runtime may run another runtime by now, so it looks its timer up
+    /// again: see [`default`](crate::timer::default).
     #[cold]
     fn register_near(&self, deadline: Instant, tick: Tick, waker: &Waker) -> Result<Key, Refused> {
+        let is_here = is_current(self.shared.agenda.runtime);
+        if self.is_default && !is_here {
+            return Err(Refused::Elsewhere);
+        }
         let now = self.clock.present();
         let tick = if now < deadline {
             tick
-        } else if self.clock.has_just_passed(deadline, now)
-            && is_current(self.shared.agenda.runtime)
-        {
+        } else if is_here && self.clock.has_just_passed(deadline, now) {
             self.clock.reached(now) + 1
         } else {
             return Err(Refused::Due);
@@ -117,7 +122,8 @@ impl Registrar {
         // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
         let is_coarse =
             tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published.tick();
-        self.add_entry((!is_coarse).then(|| self.ahead(now)).flatten(), tick, waker)
+        let now = (is_here && !is_coarse).then_some(now);
+        self.add_entry(now, tick, waker)
     }
 
     #[inline]
@@ -156,18 +162,13 @@ impl Registrar {
         if now >= deadline {
             return self.shard.fire(key).map(waker::wake).is_some();
         }
-        let now = self.ahead(self.clock.reached(now));
-        let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());
+        // Another runtime may have another clock, which may be paused, or a test may have moved it ahead. So a thread
+        // of another runtime does not advance the wheel.
+        let is_here = is_current(self.shared.agenda.runtime);
+        let now = is_here.then(|| self.clock.reached(now));
+        let wake_for = |tick| self.shared.agenda.wake_for(tick, is_here);
         self.shard.reset(now, key, tick, wake_for);
         true
-    }
-
-    /// Returns the tick to which this thread may advance the wheel, which is `now`.
-    ///
-    /// Returns `None` outside the timer's runtime. There, the thread may read the clock of another runtime. That clock
-    /// may be paused, or a test may have moved it ahead.
-    fn ahead(&self, now: Tick) -> Option<Tick> {
-        is_current(self.shared.agenda.runtime).then_some(now)
     }
 }
 

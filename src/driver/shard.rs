@@ -80,6 +80,8 @@ pub(crate) enum Refused {
     Due,
     /// The shard is closed, because its timer has shut down.
     Closed,
+    /// The timer is the default timer of another runtime than the current one.
+    Elsewhere,
 }
 
 /// The state of an entry.

@@ -131,14 +131,14 @@ impl Sleep {
                 Poll::Pending
             }
             Err(Refused::Due) => Poll::Ready(()),
-            Err(Refused::Closed) => self.poll_ended(cx),
+            Err(Refused::Closed | Refused::Elsewhere) => self.poll_ended(cx),
         }
     }
 
-    /// Polls a sleep whose timer has ended.
+    /// Polls a sleep whose timer has ended, or is another runtime's default timer.
     ///
     /// A sleep of the default timer registers with the default timer of the current runtime: another runtime may poll
-    /// the sleep now, the driver may have panicked, or the thread may remember a timer that has ended.
+    /// the sleep now, the driver may have panicked, or the thread may remember another timer.
     #[cold]
     #[track_caller]
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -151,7 +151,7 @@ impl Sleep {
             // The key belongs to the ended timer. The next timer may have an entry with an equal key. Test:
             // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
             self.key = None;
-            // The thread looks the timer up only if the timer that it remembers has ended.
+            // The thread looks the timer up only if the timer that it remembers refuses the sleep.
             for next in [default::registrar, default::look_up_registrar] {
                 match self
                     .registrar
@@ -163,7 +163,7 @@ impl Sleep {
                         return Poll::Pending;
                     }
                     Err(Refused::Due) => return Poll::Ready(()),
-                    Err(Refused::Closed) => {}
+                    Err(Refused::Closed | Refused::Elsewhere) => {}
                 }
             }
         }

@@ -37,14 +37,18 @@
 //! * futures of a current-thread runtime, if its thread was worker 0 of another runtime before: tokio's
 //!   `worker_index` is `Some(0)` inside each current-thread runtime
 //!
-//! The timer still fires them, because the worker's runtime runs. `docs/limitations.md` lists the consequences.
-//! Asking for the current runtime would cost twice as much as a registration. When the worker's own runtime
+//! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the clock
+//! anyway, because its deadline is the first of its shard, asks ([`Refused::Elsewhere`]). It looks the timer up again. Test:
+//! `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`. The worker's own timer fires the
+//! other futures, as long as its runtime runs. `docs/limitations.md` lists the consequences. When the worker's own runtime
 //! shuts down, such a future moves to the runtime that polls it (`Sleep::poll_ended`).
 //!
 //! A debug build with the feature `tracing` asks, and emits a warning (`trace::other_runtime`). Test:
 //! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.
 //!
 //! Models: `timer::loom_tests::start_races_start` and `runtime_end_races_poll`.
+//!
+//! [`Refused::Elsewhere`]: crate::driver::shard::Refused::Elsewhere
 
 use std::{cell::RefCell, sync::Arc};
 

@@ -95,8 +95,44 @@ fn an_entered_handle_leaves_no_trace_on_a_worker() {
     });
 }
 
+/// A thread of the blocking pool that was worker 0, until its task blocked in place, runs a current-thread runtime, in which
+/// its worker index is 0 as well. The only worker waits for it, so its own runtime would never fire the sleep.
+#[test]
+fn a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now() {
+    does_not_hang(|| {
+        let home = multi_thread(1);
+        let worker = home.spawn(async {
+            // A witness runs on the worker in the meantime.
+            sleep(ms(1)).await;
+            sleep(ms(1)).await;
+            let (started, has_started) = mpsc::channel();
+            tokio::spawn(async move { started.send(()).unwrap() });
+            tokio::task::block_in_place(|| has_started.recv().unwrap());
+            thread::current().id()
+        });
+        let worker = home.block_on(worker).unwrap();
+        let waits = home.spawn(async move {
+            let is_it = move || {
+                let is_it = thread::current().id() == worker;
+                if is_it {
+                    let start = Instant::now();
+                    current_thread().block_on(sleep(ms(10)));
+                    assert!(start.elapsed() >= ms(10));
+                }
+                is_it
+            };
+            wait_until(|| {
+                let (done, is_done) = mpsc::channel();
+                tokio::task::spawn_blocking(move || done.send(is_it()).unwrap());
+                is_done.recv().unwrap()
+            });
+        });
+        home.block_on(waits).unwrap();
+    });
+}
+
 /// `docs/limitations.md` says what follows if the worker then blocks: its own runtime may never fire the sleep. A `Timer`
-/// of the entered runtime fires.
+/// of the entered runtime fires, and so does a sleep that is earlier than the worker's other timers.
 #[test]
 fn a_worker_that_enters_another_runtime_registers_with_its_own() {
     does_not_hang(|| {
@@ -106,6 +142,7 @@ fn a_worker_that_enters_another_runtime_registers_with_its_own() {
             sleep(ms(1)).await;
             sleep(ms(1)).await;
             let own = Timer::current();
+            let _earlier = pending_sleep(sleep(secs(30)));
             let before = own.metrics().registered();
             {
                 let _entered = other.enter();
@@ -114,7 +151,8 @@ fn a_worker_that_enters_another_runtime_registers_with_its_own() {
                 let of_other = Timer::current();
                 assert_eq!(of_other.metrics().registered(), 0);
                 block_on(of_other.sleep(ms(5)));
-                assert_eq!(of_other.metrics().fired(), 1);
+                block_on(sleep(ms(5)));
+                assert_eq!(of_other.metrics().fired(), 2);
             }
             other.shutdown_background();
         }))
