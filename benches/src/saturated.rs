@@ -50,10 +50,11 @@ const IDLE_SPREAD: Duration = Duration::from_secs(20);
 const STEADY: (u64, Duration) = (3_000, Duration::from_millis(100));
 const SERVED: (u64, Duration) = (2_000, PROBE);
 const SUSTAINED: Duration = Duration::from_secs(1);
-const BESIDE_BROADCASTS: (u64, Duration) = (20, Duration::from_millis(3));
+const FEW: (u64, Duration) = (20, Duration::from_millis(3));
 
-/// The time between two broadcasts of [`Scene::Broadcast`].
+/// The time between two broadcasts of [`Scene::Broadcast`], and between two blocks of [`Scene::Blocked`].
 const BROADCAST: Duration = Duration::from_millis(30);
+const BLOCK: Duration = Duration::from_millis(7);
 
 /// The number of requests of [`Scene::Service`] between two reads of the clock.
 const REQUESTS: u64 = 500_000;
@@ -83,6 +84,8 @@ pub enum Scene {
     Crowd,
     /// 20 tasks sleep 3 ms again and again. The load waits for a broadcast every 30 ms.
     Broadcast,
+    /// 20 tasks sleep 3 ms again and again. Each task of the load sleeps 7 ms, and then blocks its worker.
+    Blocked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -108,7 +111,7 @@ pub fn sample(peer: PeerKind, load: Load) -> Vec<Figure> {
         Scene::Service => (sleepers::<P>(load, SERVED), None),
         Scene::Sustained => (sleepers::<P>(load, (load.count, SUSTAINED)), None),
         Scene::Crowd => crowd::<P>(load),
-        Scene::Broadcast => (sleepers::<P>(load, BESIDE_BROADCASTS), None),
+        Scene::Broadcast | Scene::Blocked => (sleepers::<P>(load, FEW), None),
     });
     let mut figures = vec![
         ("p50", late.ms(0.5), "ms"),
@@ -285,6 +288,18 @@ impl Stage {
             });
             return;
         }
+        if self.load.scene == Scene::Blocked {
+            for _ in 0..tasks {
+                let done = self.done.clone();
+                self.runtime.spawn(async move {
+                    while !done.load(Relaxed) {
+                        P::sleep(BLOCK).await;
+                        thread::sleep(length);
+                    }
+                });
+            }
+            return;
+        }
         let workers = self.load.threads();
         on_workers(self.runtime, workers, |worker| {
             let done = self.done.clone();
@@ -321,6 +336,7 @@ impl Load {
             Scene::Sustained => format!("{figure} sustained, {ready}, per second {count}"),
             Scene::Crowd => format!("{figure} crowd, {ready}, of {count}"),
             Scene::Broadcast => format!("{figure} broadcast, {ready}"),
+            Scene::Blocked => format!("{figure} blocked, {ready}"),
         }
     }
 
@@ -339,7 +355,7 @@ impl Load {
 
     fn idle(&self) -> u64 {
         match self.scene {
-            Scene::Sustained | Scene::Crowd | Scene::Broadcast => 0,
+            Scene::Sustained | Scene::Crowd | Scene::Broadcast | Scene::Blocked => 0,
             _ => self.count,
         }
     }

@@ -18,6 +18,7 @@ use tokio_wheel_benches::saturated::always_ready;
 use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
+    blocked,
     faults::{eventually, found},
     gap,
     ops::act,
@@ -158,8 +159,10 @@ impl Steady {
             let (epoch, seed) = (epoch.clone(), rng.u64(..));
             thread::spawn(move || short_lived::run(&epoch, builder, seed));
         }
-        let epoch = epoch.clone();
-        thread::spawn(move || gap::observe(&epoch));
+        let gaps = epoch.clone();
+        thread::spawn(move || gap::observe(&gaps));
+        let (epoch, rng) = (epoch.clone(), rng.fork());
+        thread::spawn(move || blocked::observe(&epoch, rng));
         targets
     }
 
@@ -173,13 +176,6 @@ impl Steady {
                 found("a far sleep was ready".into());
             }
         }
-    }
-
-    /// Returns how often the watch has seen a block, and the longest.
-    pub fn blocks(&self) -> (u64, Duration) {
-        let _entered = self.runtime.enter();
-        let metrics = Timer::current().metrics();
-        (metrics.blocks(), metrics.longest_block())
     }
 
     fn check_far(&self) {

@@ -7,6 +7,7 @@
 //! The program exits with 1 if an invariant broke. The seed decides which operations run, but not
 //! in which order the threads run them.
 
+mod blocked;
 mod epoch;
 mod faults;
 mod gap;
@@ -68,10 +69,8 @@ fn main() {
             floor.check();
         }
         epochs += 1;
-        let (blocks, longest) = steady.blocks();
         println!(
-            "{:.0?}, {epochs} epochs: {} operations, {} timers, {} storms, {} runtimes shut down, {blocks} blocks, the \
-             longest {longest:.0?}, {floor}",
+            "{:.0?}, {epochs} epochs: {} operations, {} timers, {} storms, {} runtimes shut down, {floor}",
             start.elapsed(),
             HumanCount(ops::DONE.load(Relaxed)),
             HumanCount(target::SLEEPS.load(Relaxed)),
@@ -83,6 +82,7 @@ fn main() {
         steady.end();
     }
     gap::judge();
+    blocked::judge();
     let broken = faults::count();
     match broken {
         0 => println!("all invariants held"),

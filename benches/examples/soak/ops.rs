@@ -56,11 +56,7 @@ async fn one(target: &Arc<Target>, rng: &mut Rng) {
         104..109 => read(target, rng).await,
         109..129 => migrate(target, rng).await,
         129..132 => hostile_waker(target, rng).await,
-        _ if target.env.blocks => {
-            // Most blocks are short. The watch sees the others.
-            let longest = if rng.u8(..20) == 0 { 60 } else { 8 };
-            thread::sleep(Duration::from_millis(rng.u64(1..longest)));
-        }
+        _ if target.env.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
         _ => return,
     }
     DONE.fetch_add(1, Ordering::Relaxed);

@@ -45,6 +45,9 @@ type Ready = (usize, usize, u64);
 
 pub(crate) const REQUIRED: [Ready; 2] = [(1, 50, 100), (2, 30, 200)];
 
+/// Workers, tasks that block, and microseconds of a block.
+const BLOCKED: Ready = (2, 1, 300_000);
+
 pub(crate) type Turn = Vec<Job>;
 
 /// Returns the jobs of each round. Turns change their order from round to round.
@@ -112,6 +115,7 @@ fn scenes() -> Vec<Turn> {
         Task::Lateness(lateness::Scene::Idle),
         Task::Saturated(load(Scene::Service, two, 0, SHORT)),
         Task::Saturated(load(Scene::Sleeps, one, 0, SHORT)),
+        Task::Saturated(load(Scene::Blocked, BLOCKED, 0, SHORT)),
         Task::Fire(fire::Scene::Storm),
     ]
     .map(|task| each(&usual(), &task))
@@ -256,6 +260,7 @@ impl Saturated {
                 Scene::Sustained => (or(&SUSTAINED_LOADS), &[RATE][..], SUSTAINED),
                 Scene::Crowd => (or(&CROWD_LOADS), &[CROWD][..], LASTING),
                 Scene::Broadcast => (&[(5_000, 5)][..], &[0][..], LASTING),
+                Scene::Blocked => (&[(1, 50_000), (1, 300_000)][..], &[0][..], LASTING),
                 Scene::Sleeps | Scene::Steady => (or(&LOADS), &IDLE[..], LASTING),
             };
             let lasting = if self.quick { SATURATED_QUICK } else { lasting };

@@ -159,6 +159,8 @@ fn requirements(measured: &Measured) -> Vec<Requirement> {
         ("crowd", "median, ours / tokio", f.most_late_share("p50", "crowd,", 0.0), AtMost(1.5)),
         ("crowd", "worst, ours / tokio", f.most_late_share("worst", "crowd,", 0.0), AtMost(1.5)),
         ("crowd", "probe's worst, ours / tokio or 10 ms", f.most_late_share("probe's worst", "crowd,", 10.0), AtMost(2.0)),
+        ("blocked", "worst, ms", f.most_late("worst", "blocked,"), AtMost(25.0)),
+        ("blocked", "99%, ms", f.most_late("p99", "blocked,"), AtMost(12.0)),
         ("insert, remove", "tokio-util / ours", f.gain("insert_remove 1M", "tokio_util"), AtLeast(1.3)),
         ("insert, remove", "nexus-timer / ours", f.gain("insert_remove 1M", "nexus_timer"), AtLeast(1.0)),
         ("replace", "tokio-util / ours", f.gain("replace 1M", "tokio_util"), AtLeast(1.3)),
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn the_scenes_have_the_required_figures() {
         let mut measured = Measured::new(1);
-        for scene in [Scene::Sustained, Scene::Crowd] {
+        for scene in [Scene::Sustained, Scene::Crowd, Scene::Blocked] {
             for peer in [OURS, TOKIO] {
                 let load = load(scene, (2, 2, 10), 10, Duration::from_millis(300));
                 let job = Job::new(peer, Task::Saturated(load));
@@ -221,7 +223,8 @@ mod tests {
             }
         }
         let required = requirements(&measured).into_iter();
-        let mut required = required.filter(|(name, ..)| ["sustained", "crowd"].contains(name));
+        let mut required =
+            required.filter(|(name, ..)| ["sustained", "crowd", "blocked"].contains(name));
         assert!(required.all(|(_, _, value, _)| value.is_some()));
     }
 
