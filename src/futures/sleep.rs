@@ -36,7 +36,7 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 ///
 /// As in tokio, a sleep of zero gives way: if the deadline passed less than a millisecond before the first poll, the
 /// future waits for the driver, so that tasks that are ready run first. The future is ready at once if the clock is or
-/// was paused, outside the runtime of the timer, and with a tick of more than a millisecond.
+/// was paused, outside the runtime of the timer, or with a tick of more than a millisecond.
 ///
 /// # Cancel safety
 ///

@@ -2,7 +2,7 @@
 
 #![cfg(feature = "test-util")]
 
-use std::task::Waker;
+use std::{pin::Pin, task::Waker};
 
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Timer, advance, error::BuildError, sleep,
@@ -139,6 +139,24 @@ fn a_timer_is_installed_before_its_runtime_runs() {
         (timer.metrics().fired(), of_default.metrics().fired()),
         (1, 1)
     );
+}
+
+/// Rounded up to a tick, the deadline would be at the next tick. The sleep that is pending shares that tick.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_has_passed_waits_for_no_long_tick() {
+    let timer = Timer::builder().tick(secs(2)).build().unwrap();
+    let start = Instant::now();
+    let mut later = pending(timer.sleep(ms(1_500)));
+    advance(secs(1)).await;
+    for passed in [start, start + ms(500), start + secs(1)] {
+        timer.sleep_until(passed).await;
+        Pin::new(&mut later).reset(passed);
+        assert!(poll(&mut later, Waker::noop()).is_ready());
+        later = pending(timer.sleep(ms(500)));
+    }
+    assert_eq!(start.elapsed(), secs(1));
+    later.await;
+    assert_eq!(start.elapsed(), secs(2));
 }
 
 /// Without the feature, the compiler would say that the field is private. It must say that there is no such method.

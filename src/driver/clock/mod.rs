@@ -23,8 +23,8 @@ pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// Before this time since its origin, which is 292 years in nanoseconds, a clock divides by a multiplication.
-const NEAR: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
+/// Before this number of seconds since its origin, which is 292 years, a clock divides by a multiplication.
+const NEAR: u64 = (1 << 63) / NANOS_PER_SEC - 3_600;
 
 /// Converts between instants and the ticks of one timer.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub(crate) struct Clock {
     multiplier: u64,
     /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
     shift: u32,
+    /// [`NEAR`], or 0 if the tick is longer than a millisecond: then each deadline is [far](Self::far_deadline).
+    near: u64,
     /// The clock that a test moves by hand.
     #[cfg(test)]
     manual: Option<manual::Manual>,
@@ -52,6 +54,7 @@ impl Clock {
             tick,
             multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
             shift,
+            near: if tick > NANOS_PER_MS { 0 } else { NEAR },
             #[cfg(test)]
             manual: None,
         }
@@ -108,7 +111,8 @@ impl Clock {
         }
     }
 
-    /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up.
+    /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up. If the tick is longer than
+    /// a millisecond, returns 0 for a deadline that has passed.
     ///
     /// Returns [`NEVER`] for a deadline beyond the 64 bits of a tick: with a tick of 1 ns after 584 years, and with the
     /// default tick after 9 million years.
@@ -126,6 +130,10 @@ impl Clock {
 
     #[cold]
     fn far_deadline(&self, deadline: Instant) -> Tick {
+        // Rounded up, the deadline would be at the next tick, which may be an hour away.
+        if self.tick > NANOS_PER_MS && deadline <= self.present() {
+            return 0;
+        }
         let far = self.divide_far(deadline, self.tick - 1);
         assert!(
             far < NEVER || self.now() < NEVER - 1,
@@ -167,11 +175,11 @@ impl Clock {
 
     /// Returns the number of nanoseconds from the origin to `instant`.
     ///
-    /// Returns 0 if `instant` is before the origin. Returns `None` if `instant` is not [`NEAR`].
+    /// Returns 0 if `instant` is before the origin. Returns `None` if `instant` is not [near](Self::near).
     #[inline]
     fn nanos(&self, instant: Instant) -> Option<u64> {
         let since = instant.saturating_duration_since(self.origin);
-        if since.as_secs() >= NEAR / NANOS_PER_SEC {
+        if since.as_secs() >= self.near {
             return None;
         }
         Some(since.as_secs() * NANOS_PER_SEC + u64::from(since.subsec_nanos()))
