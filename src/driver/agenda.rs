@@ -18,7 +18,7 @@
 //! 6. The thread that takes a turn takes the driver out of the agenda. Meanwhile, registrations leave the alarm alone.
 //!    When the thread puts the driver back, it sets the alarm. The alarm is set under a lock, and the armed tick is read
 //!    under it. So the last thread that takes the lock sets the alarm for the lowest tick, and a turn misses no alarm
-//!    that goes off meanwhile.
+//!    that goes off meanwhile. A registration that finds the lock held notifies the driver's task, whose turn comes later.
 //!
 //! # The race
 //!
@@ -80,7 +80,9 @@
 //!
 //! Setting the alarm runs code of tokio under the lock, and no user code, with one exception: with `tokio_unstable` and
 //! tokio's feature `tracing`, tokio emits its own events. If a subscriber panics, the alarm is not set, and the driver's
-//! task sets it again. Test: `timer::tests::an_alarm_that_panics_is_set_again`.
+//! task sets it again. A subscriber may also register a sleep. So a registration does not wait for the lock, and if it is
+//! held, notifies the driver's task. Tests: `timer::tests::an_alarm_that_panics_is_set_again`,
+//! `an_alarm_that_registers_a_sleep_is_set_again`.
 
 use std::task::Waker;
 
@@ -227,11 +229,11 @@ impl<D> Agenda<D> {
     }
 
     /// Sets the alarm to an earlier instant, unless a thread takes a turn, and sets it afterwards. Returns `false` if
-    /// setting the alarm has panicked.
+    /// setting the alarm has panicked, or if a thread holds the lock. It may be the calling thread: see "User code".
     fn set_alarm_early(&self) -> bool {
-        match &mut *self.parked.lock() {
-            Some(parked) if parked.driver.is_some() => self.set_alarm(parked),
-            _ => true,
+        match self.parked.try_lock().as_deref_mut() {
+            Some(Some(parked)) if parked.driver.is_some() => self.set_alarm(parked),
+            parked => parked.is_some(),
         }
     }
 

@@ -32,6 +32,8 @@ struct Rope {
     deaf: bool,
     /// The number of times that setting the alarm panics from now on.
     broken: u32,
+    /// What setting the alarm next calls, as a subscriber of tokio's events.
+    subscriber: Option<Box<dyn FnOnce() + Send>>,
     waker: Option<Waker>,
 }
 
@@ -75,6 +77,11 @@ impl TestAlarm {
         self.rope.lock().unwrap().broken = times;
     }
 
+    /// Makes setting the alarm next call `subscriber`.
+    pub(super) fn call(&self, subscriber: impl FnOnce() + Send + 'static) {
+        self.rope.lock().unwrap().subscriber = Some(Box::new(subscriber));
+    }
+
     pub(super) fn set_for(&self) -> Option<Instant> {
         self.rope.lock().unwrap().set_for
     }
@@ -91,6 +98,10 @@ impl Drop for Bell {
 
 impl Alarm for Bell {
     fn set(&mut self, instant: Instant, waker: &Waker) {
+        let subscriber = self.0.rope.lock().unwrap().subscriber.take();
+        if let Some(subscriber) = subscriber {
+            subscriber();
+        }
         let mut rope = self.0.rope.lock().unwrap();
         if rope.broken > 0 {
             rope.broken -= 1;

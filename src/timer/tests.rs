@@ -4,8 +4,9 @@ use std::{
     future::{Future, pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     task::{Context, Poll, Wake, Waker},
+    thread,
     time::Duration,
 };
 
@@ -474,6 +475,43 @@ fn an_alarm_that_panics_is_set_again() {
         harness.run_to(harness.clock.now() + ms(6));
         assert_ready!(earlier.poll(), "{by}");
         assert_ready!(first.poll(), "{by}");
+    }
+}
+
+/// With `tokio_unstable`, a subscriber of tokio's events may register a sleep while a thread sets the alarm. That thread is
+/// a worker that registers, or takes a turn.
+#[test]
+fn an_alarm_that_registers_a_sleep_is_set_again() {
+    for takes_turn in [false, true] {
+        let (ends, end) = mpsc::channel();
+        thread::spawn(move || {
+            let mut harness = Harness::new(1);
+            let _far = harness.sleep(ms(300));
+            let first = harness.sleep(ms(10));
+            let runtime = harness.runtime.take().unwrap();
+            let sleep = |after| task::spawn(harness.timer.sleep_until(harness.start + ms(after)));
+            let mut second = sleep(if takes_turn { 30 } else { 9 });
+            let third = Arc::new(Mutex::new(sleep(if takes_turn { 20 } else { 8 })));
+            let registers = third.clone();
+            let register = move || assert_pending!(registers.lock().unwrap().poll());
+            runtime.block_on(async {
+                if takes_turn {
+                    assert_pending!(second.poll());
+                    harness.clock.advance(ms(10));
+                    harness.alarm.call(register);
+                    harness.alarm.ring();
+                } else {
+                    harness.alarm.call(register);
+                    assert_pending!(second.poll());
+                }
+            });
+            harness.drive();
+            harness.run_to(harness.start + ms(20));
+            let third = third.lock().unwrap();
+            ends.send([first.is_woken(), second.is_woken(), third.is_woken()])
+        });
+        let woken = end.recv_timeout(Duration::from_secs(60));
+        assert_eq!(woken, Ok([true, !takes_turn, true]));
     }
 }
 
