@@ -5,6 +5,7 @@
 
 use std::{
     future::Future,
+    mem,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
@@ -15,25 +16,37 @@ use tokio::{task::coop::unconstrained, time::Sleep};
 
 use crate::ground::{
     sync::{Mutex, OnceLock},
-    unwind,
+    unwind, waker,
 };
 
 /// The waker of a sleep of tokio that never elapses. The sleep and its waker keep each other alive.
 ///
 /// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. It then drops
 /// the waker and with it the sleep, which keeps parts of the runtime alive.
-struct Last {
-    sleep: Mutex<Option<Pin<Box<Sleep>>>>,
-    is_over: Arc<OnceLock<()>>,
-    waker: Waker,
+struct Last(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// Whether no future needs to wait for the end of the runtime:
+    ///
+    /// * when a panic has dropped the driver
+    /// * in the last step of the runtime's end, if a future has [asked](Ending::poll_runtime_end) before
+    is_over: bool,
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// One waker of each task that waits, however often the task polls.
+    wakers: Vec<Waker>,
 }
 
 impl Wake for Last {
     fn wake(self: Arc<Self>) {
-        let _ = self.is_over.set(());
+        let over = Waiting {
+            is_over: true,
+            ..Waiting::default()
+        };
+        let Waiting { sleep, wakers, .. } = mem::replace(&mut *self.0.lock(), over);
         // A panic would end the thread that shuts down the runtime.
-        unwind::contain(|| self.waker.wake_by_ref());
-        unwind::discard(self);
+        wakers.into_iter().for_each(waker::wake);
+        unwind::discard(sleep);
     }
 }
 
@@ -41,18 +54,14 @@ impl Wake for Last {
 pub(crate) struct Ending {
     /// Set by the thread that closes the timer, before it closes the first shard.
     has_begun: OnceLock<()>,
-    /// Set if no future needs to wait for the end of the runtime:
-    ///
-    /// * when a panic has dropped the driver
-    /// * in the last step of the runtime's end, if a future has [asked](Self::poll_runtime_end) before
-    is_over: Arc<OnceLock<()>>,
+    last: Arc<Last>,
 }
 
 impl Ending {
     pub(crate) fn new() -> Self {
         Self {
             has_begun: OnceLock::new(),
-            is_over: Arc::new(OnceLock::new()),
+            last: Arc::new(Last(Mutex::new(Waiting::default()))),
         }
     }
 
@@ -64,31 +73,44 @@ impl Ending {
     /// Records the end. After a panic of the driver, its runtime may continue.
     pub(crate) fn begin(&self, has_panicked: bool) {
         if has_panicked {
-            let _ = self.is_over.set(());
+            self.last.clone().wake();
         }
         // A timer has one driver, and so one end.
         let _ = self.has_begun.set(());
     }
 
+    /// Returns whether a future waits for the end of the runtime, which is shutting down.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.last.0.lock().wakers.is_empty()
+    }
+
     /// Returns ready when the current runtime is shutting down and has already dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_over.get().is_some() {
+        let waker = cx.waker().clone();
+        let mut waiting = self.last.0.lock();
+        if waiting.is_over {
             return Poll::Ready(());
         }
-        let last = Arc::new(Last {
-            sleep: Mutex::new(None),
-            is_over: self.is_over.clone(),
-            waker: cx.waker().clone(),
-        });
-        let waker = last.clone().into();
-        let mut cx = Context::from_waker(&waker);
-        let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
-        let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(&mut cx));
-        if !matches!(polled, Ok(Poll::Pending)) {
-            return Poll::Ready(());
+        let is_first = waiting.wakers.is_empty();
+        if !waiting.wakers.iter().any(|it| it.will_wake(&waker)) {
+            waiting.wakers.push(waker);
         }
-        *last.sleep.lock() = Some(sleep);
+        drop(waiting);
+        if is_first {
+            let last = self.last.clone().into();
+            let mut cx = Context::from_waker(&last);
+            let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
+            let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(&mut cx));
+            if !matches!(polled, Ok(Poll::Pending)) {
+                last.wake();
+                return Poll::Ready(());
+            }
+            let mut waiting = self.last.0.lock();
+            if !waiting.is_over {
+                waiting.sleep = Some(sleep);
+            }
+        }
         Poll::Pending
     }
 }

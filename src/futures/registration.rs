@@ -61,6 +61,7 @@ use tokio::{runtime, time::Instant};
 use super::Sleep;
 use crate::{
     driver::{
+        ending::Ending,
         registrar::Registrar,
         shard::{EntryState, Refused},
     },
@@ -151,7 +152,8 @@ impl Sleep {
             // The key belongs to the ended timer. The next timer may have an entry with an equal key. Test:
             // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
             self.key = None;
-            // The thread looks the timer up only if the timer that it remembers refuses the sleep.
+            // The thread looks the timer up only if the timer that it remembers refuses the sleep, and then only once while
+            // the runtime shuts down: each look-up makes another timer, which has ended.
             for next in [default::registrar, default::look_up_registrar] {
                 match self
                     .registrar
@@ -165,6 +167,9 @@ impl Sleep {
                     Err(Refused::Due) => return Poll::Ready(()),
                     Err(Refused::Closed | Refused::Elsewhere) => {}
                 }
+                if self.ending().is_some_and(Ending::is_awaited) {
+                    break;
+                }
             }
         }
         if is_due(self) {
@@ -174,9 +179,7 @@ impl Sleep {
         // task after another worker has dropped the driver. The runtime then drops this task soon. A worker may
         // also block on a future within `block_in_place`. The runtime does not drop such a future. The future
         // therefore panics when the runtime has dropped its tasks.
-        let shared = self.registrar.as_ref().map(|ended| &ended.shared);
-        let on_its_worker = shared.filter(|shared| is_worker_of(shared.agenda.runtime));
-        if on_its_worker.is_some_and(|shared| shared.ending.poll_runtime_end(cx).is_pending()) {
+        if (self.ending()).is_some_and(|ending| ending.poll_runtime_end(cx).is_pending()) {
             return Poll::Pending;
         }
         // The message has tokio's words for the end of a runtime too, which a program's tests may expect.
@@ -185,6 +188,12 @@ impl Sleep {
              while the future is in use, and poll it only within tasks of that runtime \
              (A Tokio 1.x context was found, but it is being shutdown.)"
         );
+    }
+
+    /// Returns the end of the sleep's timer, if the calling thread is a worker of its runtime.
+    fn ending(&self) -> Option<&Ending> {
+        let shared = &self.registrar.as_ref()?.shared;
+        is_worker_of(shared.agenda.runtime).then_some(&shared.ending)
     }
 }
 

@@ -231,7 +231,8 @@ impl Timer {
             Some(memory.timer.clone())
         });
         match remembered.ok().flatten() {
-            Some(timer) if !timer.is_shutdown() => Ok(timer),
+            // While the runtime shuts down, each look-up would make another timer, which has ended.
+            Some(timer) if !timer.is_shutdown() || timer.shared().ending.is_awaited() => Ok(timer),
             _ => Ok(look_up(&current).0),
         }
     }

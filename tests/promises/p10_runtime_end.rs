@@ -161,7 +161,7 @@ fn a_worker_that_enters_another_runtime_registers_with_its_own() {
 }
 
 /// One worker drops the driver while another worker still polls a task. A thread that remembers the runtime's timer then
-/// keeps no other part of the runtime.
+/// keeps no other part of the runtime, and a task that polls again and again keeps one waker.
 #[test]
 fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     does_not_hang(|| {
@@ -175,6 +175,8 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
             .unwrap();
         runtime.block_on(sleep(ms(1)));
         let (started, is_started) = mpsc::channel();
+        let (wakes, waker) = Wakes::new();
+        let held_wakes = wakes.clone();
         let straggler = runtime.spawn(async move {
             let timer = Timer::current();
             let mut registered = sleep(secs(60));
@@ -184,6 +186,11 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
             assert!(poll_once(&mut registered).await.is_pending());
             assert!(poll_once(&mut sleep(secs(60))).await.is_pending());
             assert!(poll_once(&mut timer.sleep(secs(60))).await.is_pending());
+            for _ in 0..1_000 {
+                assert_pending!(poll(&mut sleep(secs(60)), &waker));
+                assert_pending!(poll(&mut Timer::current().sleep(secs(60)), &waker));
+            }
+            assert_eq!(Arc::strong_count(&held_wakes), 4);
             pending::<()>().await;
         });
         is_started.recv().unwrap();
@@ -191,6 +198,7 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
         let end = tokio_test::block_on(straggler).unwrap_err();
         assert!(end.is_cancelled(), "{end}");
         assert_eq!(Arc::strong_count(&held), 1, "the runtime is left");
+        assert_eq!((wakes.count(), Arc::strong_count(&wakes)), (1, 1));
     });
 }
 
