@@ -24,7 +24,7 @@
 //! | a thread sets the alarm while the alarm goes off or is dropped | `agenda`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the driver is dropped while another thread takes a turn | `shared`, `agenda` | `timer`: `runtime_end_races_turn` |
 //! | the last handle is dropped while the driver parks | `shared`, `registrar`, `task` | `timer`: `last_handle_races_park` |
-//! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `runtime_end_races_poll` |
+//! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `runtime_end_races_poll`, `driver_panic_races_poll` |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
 //! numbers of threads. Each thread also remembers its default timer. This memory has no model, because no

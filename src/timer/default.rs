@@ -46,7 +46,7 @@
 //! A debug build with the feature `tracing` asks, and emits a warning (`trace::other_runtime`). Test:
 //! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.
 //!
-//! Models: `timer::loom_tests::start_races_start` and `runtime_end_races_poll`.
+//! Models: `timer::loom_tests::start_races_start`, `runtime_end_races_poll` and `driver_panic_races_poll`.
 //!
 //! [`Refused::Elsewhere`]: crate::driver::shard::Refused::Elsewhere
 

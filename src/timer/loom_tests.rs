@@ -572,3 +572,21 @@ fn runtime_end_races_poll() {
         assert_eq!(timer.metrics().pending(), 0);
     });
 }
+
+/// Default timer: the driver panics while a thread that is no worker polls a sleep. The sleep is or gets registered with
+/// the next timer.
+#[test]
+fn driver_panic_races_poll() {
+    in_runtime(|_runtime| {
+        let timer = Timer::current();
+        let panic = thread::spawn(move || timer.shared().close(true));
+        sync::be_no_worker();
+        let (_wakes, waker) = Wakes::new();
+        let mut sleep = crate::sleep(TICK);
+        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending());
+        panic.join().unwrap();
+        assert!(poll().is_pending());
+        assert_eq!(Timer::current().metrics().pending(), 1);
+    });
+}
