@@ -11,8 +11,8 @@
 //!
 //! The functions and types at the root have the names, signatures and meaning of [`tokio::time`]. A server keeps
 //! answering when a crowd of its timeouts expires together, because the timers leave room for the tasks that sockets wake.
-//! Each worker thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives
-//! all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), and take no lock that all
+//! Each worker thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one driver fires
+//! the entries of all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), and take no lock that all
 //! threads share. The cost of these operations is about the same when a million sleeps are pending.
 //!
 //! A whole program moves with the package `tokio-on-wheel`, by one line in each section of its Cargo.toml that names

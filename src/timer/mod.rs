@@ -34,7 +34,7 @@ use crate::{
     error::BuildError,
 };
 
-/// A handle of a timing wheel and of the task that drives it.
+/// A handle of timing wheels, one for each shard, and of the driver that fires their entries.
 ///
 /// Most programs need no handle. The futures of this crate's free functions use the default timer of the
 /// runtime on which they are first polled. Build a timer if you need:

@@ -10,8 +10,8 @@
 //! not wait for budget. Otherwise, the operation would never time out.
 //!
 //! Another future of the same task may also use the whole budget, each time before the operation is polled. For this case,
-//! the streams, the I/O and the bodies have a [`Starved`]. The timeouts of tower and HTTP layers have none, as
-//! `tokio::time::timeout`.
+//! the streams, the I/O, the bodies and the reaper have a [`Starved`]. The timeouts of tower and HTTP layers have none,
+//! as `tokio::time::timeout`.
 
 use std::{
     future::{Future, poll_fn},

@@ -222,13 +222,13 @@ pub const NEVER: Tick = Tick::MAX;
 /// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
 /// The slots of coarse levels go to the backlog.
 ///
-/// With the default tick, this distance is 64 ms. The rule holds for the default geometry
+/// With a tick of 1/64 ms, tokio-wheel's default, this distance is 64 ms. The rule holds for the default geometry
 /// (`what_is_coarse_for_sure`).
 pub const COARSE_FROM: u64 = 64 * 64;
 
 /// If a deadline is less than this number of ticks after `now`, its entry goes to a fine level.
 ///
-/// With the default tick, this distance is 63 ms. The rule holds for the default geometry
+/// With a tick of 1/64 ms, tokio-wheel's default, this distance is 63 ms. The rule holds for the default geometry
 /// (`what_is_coarse_for_sure`).
 pub const FINE_TO: u64 = COARSE_FROM - 63;
 

@@ -639,6 +639,15 @@ mod tests {
         assert_eq!(size_of::<Option<Node<std::task::Waker>>>(), 40);
     }
 
+    /// The head of this module and SECURITY.md say how much a refill copies.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_chunk_takes_104_bytes_in_the_lists() {
+        let numbers = 2 * size_of::<usize>();
+        let in_lists = size_of::<Chunk<u64>>() + size_of::<Memory<u64>>() + numbers;
+        assert_eq!(in_lists, 104);
+    }
+
     #[test]
     fn memory_is_unused_chunk_by_chunk() {
         let mut nodes = Nodes::new();

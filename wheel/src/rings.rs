@@ -18,9 +18,9 @@ const RING: u32 = 1 << 31;
 
 /// The finest level whose slots go to the backlog.
 ///
-/// At the default tick, a slot of level 2 spans 64 ms. When the wheel reaches such a slot, nearly
-/// all of its entries only cascade. A slot of level 1 spans 1 ms. When the wheel reaches such a
-/// slot, nearly all of its entries are due.
+/// With a tick of 1/64 ms, tokio-wheel's default, a slot of level 2 spans 64 ms. When the wheel
+/// reaches such a slot, nearly all of its entries only cascade. A slot of level 1 spans 1 ms. When
+/// the wheel reaches such a slot, nearly all of its entries are due.
 pub(super) const COARSE: usize = 2;
 
 /// The row and the number of a ring. The row of a slot is its level.
