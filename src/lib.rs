@@ -160,5 +160,7 @@ pub use futures::{
 };
 pub use timer::{Builder, Histogram, Metrics, Timer};
 
+#[cfg(feature = "call-sites")]
+pub use timer::CallSite;
 #[cfg(feature = "test-util")]
 pub use timer::{advance, pause, resume};

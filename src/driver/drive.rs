@@ -172,8 +172,8 @@ mod tests {
             let deadline = self.clock.deadline(self.manual.now() + after);
             for shard in &self.shards {
                 for _ in 0..number {
-                    let waker = Arc::new(Silent).into();
-                    let registered = shard.register(None, deadline, waker, drop);
+                    let waker = Waker::from(Arc::new(Silent));
+                    let registered = shard.register(None, deadline, waker.into(), drop);
                     registered.unwrap();
                 }
             }

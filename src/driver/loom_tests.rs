@@ -46,6 +46,7 @@ use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 
 use crate::driver::{
     clock::{Clock, DEFAULT_TICK, manual::Manual},
+    entry::Site,
     room::Room,
     shard::{Counts, EntryState, Refused, Shard},
     turn::Turn,
@@ -77,7 +78,7 @@ impl Wakes {
 
 /// Registers an entry without advancing the wheel first.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-    shard.register(None, deadline, waker, drop)
+    shard.register(None, deadline, waker.into(), drop)
 }
 
 fn fired(counts: &Counts) -> u64 {
@@ -238,7 +239,13 @@ fn taking_over_races_fire() {
                 let shard = shard.clone();
                 thread::spawn(move || expire(&shard, 2))
             };
-            let key = match shard.take_over((&spares, first), None, deadline, &waker, drop) {
+            let key = match shard.take_over(
+                (&spares, first),
+                None,
+                deadline,
+                (&waker, Site::of_caller()),
+                drop,
+            ) {
                 Ok(_) => first,
                 Err(_) => register(&shard, deadline, waker.clone()).unwrap(),
             };

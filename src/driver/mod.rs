@@ -49,6 +49,7 @@
 //! | | [`watch`], [`workers`] | the thread that wakes a worker if another one blocks, and its rule |
 //! | | [`blocks`] | what the watch and a timer tell each other |
 //! | *what* | [`shard`] | a wheel behind a lock |
+//! | | [`entry`] | what a wheel keeps of a future |
 //! | | [`spare`] | the entries that dropped futures keep for the next futures |
 //! | | [`lateness`] | the histogram of the lateness of entries |
 //! | *how much* | [`drive`] | what the driver does in a turn |
@@ -61,6 +62,7 @@ pub(crate) mod blocks;
 pub(crate) mod clock;
 pub(crate) mod drive;
 pub(crate) mod ending;
+pub(crate) mod entry;
 pub(crate) mod lateness;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;

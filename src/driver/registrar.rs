@@ -8,7 +8,6 @@
 use std::{
     ptr,
     sync::{Arc, OnceLock, Weak},
-    task::Waker,
 };
 
 use bounded_wheel::{COARSE_FROM, Key, Tick};
@@ -17,6 +16,7 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         clock::Clock,
+        entry::{Entry, Owner},
         shard::{Refused, Shard},
         shared::Shared,
         spare::Spares,
@@ -85,14 +85,15 @@ impl Registrar {
         self.all.get()?[index].upgrade()
     }
 
-    /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
+    /// Registers a future by a clone of its task's waker and the place that made it. The driver wakes the clone at
+    /// `deadline`.
     #[inline]
-    pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
+    pub(crate) fn register(&self, deadline: Instant, of: Owner<'_>) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
         if self.shard.published.needs_the_time(tick) {
-            return self.register_near(deadline, tick, waker);
+            return self.register_near(deadline, tick, of);
         }
-        self.add_entry(None, tick, waker)
+        self.add_entry(None, tick, of)
     }
 
     /// Reads the clock, and then registers like [`register`](Self::register).
@@ -105,7 +106,7 @@ impl Registrar {
     /// A thread that was a worker of the default timer's runtime may run another runtime by now, so it looks its timer up
     /// again: see [`default`](crate::timer::default).
     #[cold]
-    fn register_near(&self, deadline: Instant, tick: Tick, waker: &Waker) -> Result<Key, Refused> {
+    fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Result<Key, Refused> {
         let is_here = is_current(self.shared.agenda.runtime);
         if self.is_default && !is_here {
             return Err(Refused::Elsewhere);
@@ -123,22 +124,22 @@ impl Registrar {
         let is_coarse =
             tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published.tick();
         let now = (is_here && !is_coarse).then_some(now);
-        self.add_entry(now, tick, waker)
+        self.add_entry(now, tick, of)
     }
 
     #[inline]
-    fn add_entry(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
+    fn add_entry(&self, now: Option<Tick>, at: Tick, of: Owner<'_>) -> Result<Key, Refused> {
         let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());
         let spares = self.spares.as_deref();
         if let Some((spares, key)) = spares.and_then(|it| Some((it, it.keys().next()?))) {
-            let taken = (self.shard).take_over((spares, key), now, deadline, waker, wake_for);
+            let taken = (self.shard).take_over((spares, key), now, at, of, wake_for);
             match taken {
                 Ok(()) => return Ok(key),
                 // The panic of another task's waker would harm this task.
                 Err(unused) => unwind::discard(unused),
             }
         }
-        self.shard.register(now, deadline, waker.clone(), wake_for)
+        self.shard.register(now, at, Entry::new(of), wake_for)
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.

@@ -24,6 +24,8 @@
 //!
 //! Models: `driver::loom_tests`.
 
+#[cfg(feature = "call-sites")]
+use std::panic::Location;
 use std::{mem, ops::ControlFlow, sync::Arc, task::Waker};
 
 use bounded_wheel::{Key, NEVER, Order, Refill, Removed, Tick};
@@ -31,6 +33,7 @@ use bounded_wheel::{Key, NEVER, Order, Refill, Removed, Tick};
 use crate::{
     driver::{
         agenda::Published,
+        entry::{Entry, Owner},
         lateness::Lateness,
         spare::{Keepers, Spares},
         turn::Turn,
@@ -64,7 +67,7 @@ struct State {
     /// The number of registrations. It never decreases.
     registered: u64,
     keepers: Keepers,
-    wheel: Wheel<Waker>,
+    wheel: Wheel<Entry>,
     /// Counts the entries that have fired.
     lateness: Lateness,
 }
@@ -170,7 +173,7 @@ impl Shard {
     }
 
     #[cold]
-    fn refill(&self, refill: Refill<Waker>) {
+    fn refill(&self, refill: Refill<Entry>) {
         let mut state = self.lock();
         if !state.closed {
             let replaced = state.wheel.refill(refill);
@@ -240,9 +243,9 @@ impl Shard {
         next
     }
 
-    /// Registers `waker`, even if `deadline` has expired.
+    /// Registers an entry, even if `deadline` has expired.
     ///
-    /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
+    /// If `deadline` has expired, the driver fires the entry when it next visits the shard.
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. If the shard publishes an earlier tick, the
     /// function then calls `wake_for`, without the lock: see [`Agenda::wake_for`](super::agenda::Agenda::wake_for).
@@ -251,18 +254,18 @@ impl Shard {
         &self,
         now: Option<Tick>,
         deadline: Tick,
-        waker: Waker,
+        entry: Entry,
         wake_for: impl FnOnce(Tick),
     ) -> Result<Key, Refused> {
         let mut state = self.lock_with_room();
         if state.closed {
             drop(state);
-            drop(waker);
+            drop(entry);
             return Err(Refused::Closed);
         }
         self.catch_up(&mut state, now);
         state.registered += 1;
-        let key = state.wheel.insert_in_room(deadline, waker);
+        let key = state.wheel.insert_in_room(deadline, entry);
         self.publish_earlier(state, deadline, wake_for);
         Ok(key)
     }
@@ -277,13 +280,14 @@ impl Shard {
         (spares, key): (&Spares, Key),
         now: Option<Tick>,
         deadline: Tick,
-        waker: &Waker,
+        (waker, site): Owner<'_>,
         wake_for: impl FnOnce(Tick),
     ) -> Result<(), Option<Waker>> {
         let mut state = self.lock();
         spares.remove(key);
-        if !state.wheel.get(key).is_some_and(|it| it.will_wake(waker)) {
-            return Err(self.remove_from(state, key));
+        match state.wheel.get_mut(key) {
+            Some(entry) if entry.waker.will_wake(waker) => entry.site = site,
+            _ => return Err(self.remove_from(state, key)),
         }
         state.registered += 1;
         self.catch_up(&mut state, now);
@@ -337,7 +341,7 @@ impl Shard {
 
     #[inline]
     fn remove_from(&self, mut state: MutexGuard<'_, State>, key: Key) -> Option<Waker> {
-        let waker = state.wheel.remove(key)?.value;
+        let waker = state.wheel.remove(key)?.value.waker;
         let has_unused = state.wheel.has_unused();
         drop(state);
         if has_unused {
@@ -392,7 +396,11 @@ impl Shard {
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> EntryState {
         {
             let state = self.lock();
-            if state.wheel.get(key).is_none_or(|it| it.will_wake(waker)) {
+            if state
+                .wheel
+                .get(key)
+                .is_none_or(|it| it.waker.will_wake(waker))
+            {
                 return state.state_of(key);
             }
         }
@@ -403,7 +411,7 @@ impl Shard {
     fn replace_waker(&self, key: Key, mut waker: Waker) -> EntryState {
         let mut state = self.lock();
         if let Some(registered) = state.wheel.get_mut(key) {
-            mem::swap(registered, &mut waker);
+            mem::swap(&mut registered.waker, &mut waker);
         }
         let entry = state.state_of(key);
         drop(state);
@@ -433,9 +441,9 @@ impl Shard {
         let mut steps = given - reserved;
         if turn.may_wake(state.published) {
             let (now, order) = (turn.now, turn.order);
-            let fire = |entry: Removed<Waker>| {
+            let fire = |entry: Removed<Entry>| {
                 state.lateness.count(now.saturating_sub(entry.deadline));
-                turn.fire(entry.deadline, entry.value);
+                turn.fire(entry.deadline, entry.value.waker);
                 match turn.may_wake(entry.deadline) {
                     true => ControlFlow::Continue(()),
                     false => ControlFlow::Break(()),
@@ -475,7 +483,24 @@ impl Shard {
             state.wheel.take()
         };
         unused.into_iter().for_each(unwind::discard);
-        entries.into_values()
+        entries.into_values().map(|entry| entry.waker)
+    }
+
+    /// Reads where the pending entries of a chunk of the wheel were made, and their deadlines, into a buffer with room for
+    /// [`CHUNK`](bounded_wheel::CHUNK) entries. Returns `false` after the last chunk.
+    #[cfg(feature = "call-sites")]
+    pub(crate) fn read_chunk(
+        &self,
+        chunk: usize,
+        entries: &mut Vec<(&'static Location<'static>, Tick)>,
+    ) -> bool {
+        let state = self.lock();
+        let Some(chunk) = state.wheel.chunk(chunk) else {
+            return false;
+        };
+        let pending = chunk.filter(|(key, ..)| state.keepers.keys().all(|spare| spare != *key));
+        entries.extend(pending.map(|(_, deadline, entry)| (entry.site.location, deadline)));
+        true
     }
 
     /// Reads the counters, and the number of entries in the wheel.

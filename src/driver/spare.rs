@@ -24,7 +24,10 @@ use std::{sync::Arc, task::Waker};
 
 use bounded_wheel::{Key, Tick};
 
-use crate::ground::sync::{AtomicU64, AtomicUsize, Ordering, Wheel};
+use crate::{
+    driver::entry::Entry,
+    ground::sync::{AtomicU64, AtomicUsize, Ordering, Wheel},
+};
 
 /// The maximum number of entries that a worker keeps. Two serve a timeout within a timeout.
 const PLACES: usize = 2;
@@ -104,12 +107,12 @@ impl Keepers {
     ///
     /// Puts their wakers into `unused`, which must have room for [`MAX_SPARE`](Self::MAX_SPARE) wakers. The caller drops
     /// the wakers.
-    pub(crate) fn expire(&self, wheel: &mut Wheel<Waker>, until: Tick, unused: &mut Vec<Waker>) {
+    pub(crate) fn expire(&self, wheel: &mut Wheel<Entry>, until: Tick, unused: &mut Vec<Waker>) {
         for spares in self.0.iter().flatten() {
             for key in spares.keys() {
                 if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
                     spares.remove(key);
-                    unused.extend(wheel.remove(key).map(|entry| entry.value));
+                    unused.extend(wheel.remove(key).map(|entry| entry.value.waker));
                 }
             }
         }

@@ -48,6 +48,7 @@ pub trait FutureExt: Future {
     /// assert!(sender.is_closed());
     /// # }
     /// ```
+    #[cfg_attr(feature = "call-sites", track_caller)]
     fn timeout(self, duration: Duration) -> Timeout<Self>
     where
         Self: Sized,
@@ -84,6 +85,7 @@ pub trait FutureExt: Future {
     /// assert!(Instant::now() >= deadline);
     /// # }
     /// ```
+    #[cfg_attr(feature = "call-sites", track_caller)]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
     where
         Self: Sized,

@@ -126,7 +126,7 @@ impl Sleep {
                 self.registrar.insert(default::registrar())
             }
         };
-        match registrar.register(self.deadline, cx.waker()) {
+        match registrar.register(self.deadline, (cx.waker(), self.site)) {
             Ok(key) => {
                 self.key = Some(key);
                 Poll::Pending
@@ -155,11 +155,8 @@ impl Sleep {
             // The thread looks the timer up only if the timer that it remembers refuses the sleep, and then only once while
             // the runtime shuts down: each look-up makes another timer, which has ended.
             for next in [default::registrar, default::look_up_registrar] {
-                match self
-                    .registrar
-                    .insert(next())
-                    .register(self.deadline, cx.waker())
-                {
+                let registrar = self.registrar.insert(next());
+                match registrar.register(self.deadline, (cx.waker(), self.site)) {
                     Ok(key) => {
                         self.key = Some(key);
                         return Poll::Pending;

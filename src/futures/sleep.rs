@@ -15,7 +15,7 @@ use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::{
-    driver::{clock, registrar::Registrar, shard::EntryState},
+    driver::{clock, entry::Site, registrar::Registrar, shard::EntryState},
     ground::coop,
     timer::Timer,
 };
@@ -63,6 +63,7 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// # }
 /// ```
 #[inline]
+#[cfg_attr(feature = "call-sites", track_caller)]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(None, deadline_after(duration))
 }
@@ -103,6 +104,7 @@ fn deadline_after(duration: Duration) -> Instant {
 /// # }
 /// ```
 #[inline]
+#[cfg_attr(feature = "call-sites", track_caller)]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(None, deadline)
 }
@@ -146,6 +148,7 @@ pub struct Sleep {
     pub(super) registrar: Option<Arc<Registrar>>,
     /// Shows the [state](super::registration).
     pub(super) key: Option<Key>,
+    pub(super) site: Site,
 }
 
 impl Sleep {
@@ -153,11 +156,13 @@ impl Sleep {
     ///
     /// If `registrar` is `None`, the future uses the default timer of the runtime that polls it.
     #[inline]
+    #[cfg_attr(feature = "call-sites", track_caller)]
     pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
         Self {
             deadline,
             registrar,
             key: None,
+            site: Site::of_caller(),
         }
     }
 
@@ -359,6 +364,7 @@ impl Timer {
     /// tokio_test::block_on(timer.sleep(Duration::from_millis(5)));
     /// assert!(start.elapsed() >= Duration::from_millis(5));
     /// ```
+    #[cfg_attr(feature = "call-sites", track_caller)]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(deadline_after(duration))
     }
@@ -387,6 +393,7 @@ impl Timer {
     /// assert!(Instant::now() >= deadline);
     /// # }
     /// ```
+    #[cfg_attr(feature = "call-sites", track_caller)]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::new(Some(self.registrar().clone()), deadline)
     }

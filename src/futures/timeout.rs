@@ -50,6 +50,7 @@ use crate::{
 /// # }
 /// ```
 #[inline]
+#[cfg_attr(feature = "call-sites", track_caller)]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     // The compiler copies a large future less often if a literal begins with the future, before the clock is read. In a
     // database driver, this saves 500 instructions for each request (benches/programs/instructions.sh).
@@ -91,6 +92,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # }
 /// ```
 #[inline]
+#[cfg_attr(feature = "call-sites", track_caller)]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
@@ -154,6 +156,7 @@ impl Timer {
     /// # }
     /// ```
     #[inline]
+    #[cfg_attr(feature = "call-sites", track_caller)]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         self.timeout_at(clock::after(duration), future)
     }
@@ -185,6 +188,7 @@ impl Timer {
     /// assert!(Timer::current().timeout_at(Instant::now(), never).await.is_err());
     /// # }
     /// ```
+    #[cfg_attr(feature = "call-sites", track_caller)]
     pub fn timeout_at<F: IntoFuture>(
         &self,
         deadline: Instant,

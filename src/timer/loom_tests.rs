@@ -28,6 +28,7 @@ use super::*;
 use crate::{
     driver::{
         clock::{Clock, manual::Manual},
+        entry::Site,
         loom_tests::Wakes,
         room::Room,
     },
@@ -483,7 +484,7 @@ fn runtime_end_races_rearm() {
         let (registrar, deadline) = (harness.registrar(1), harness.at(2));
         let registration = thread::spawn(move || {
             let (wakes, waker) = Wakes::new();
-            let registered = registrar.register(deadline, &waker);
+            let registered = registrar.register(deadline, (&waker, Site::of_caller()));
             (registered, wakes)
         });
         let driver_wakes = harness.driver.wakes.clone();

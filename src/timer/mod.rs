@@ -1,6 +1,8 @@
 //! Floor 2: the handle of a timer, its builder, its metrics, and the default timer of each runtime.
 
 pub(crate) mod builder;
+#[cfg(feature = "call-sites")]
+mod call_sites;
 pub(crate) mod default;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod harness;
@@ -18,6 +20,8 @@ mod test_util;
 mod tests;
 
 pub use builder::Builder;
+#[cfg(feature = "call-sites")]
+pub use call_sites::CallSite;
 pub use metrics::{Histogram, Metrics};
 #[cfg(feature = "test-util")]
 pub use test_util::{advance, pause, resume};

@@ -1,5 +1,7 @@
 //! The public types: one file for each, and what they have in common.
 
+#[cfg(feature = "call-sites")]
+mod call_sites;
 mod future_ext;
 mod interval;
 mod metrics;

@@ -1,5 +1,9 @@
 //! Runs the examples that have a function `run`, and checks what they report.
 
+#[cfg(feature = "call-sites")]
+#[expect(dead_code, reason = "`main`")]
+#[path = "../../examples/call_sites.rs"]
+mod call_sites;
 #[expect(dead_code, reason = "`main`")]
 #[path = "../../examples/prometheus.rs"]
 mod prometheus;
@@ -26,4 +30,14 @@ async fn prometheus() {
         .filter_map(|bucket| bucket.split_once(' ')?.1.parse().ok())
         .collect();
     assert!(buckets.len() > 10 && buckets.is_sorted(), "{page}");
+}
+
+/// The page names the line of the leak.
+#[cfg(feature = "call-sites")]
+#[tokio::test]
+async fn call_sites() {
+    let page = call_sites::run().await.unwrap();
+    let leak = page.lines().nth(1).unwrap();
+    assert!(leak.starts_with(" 100000 "), "{page}");
+    assert!(leak.contains("examples/call_sites.rs:"), "{page}");
 }

@@ -434,6 +434,27 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Some(self.nodes.find(key)?.deadline)
     }
 
+    /// Returns the keys, deadlines and values of the entries in one chunk of memory, at most [`CHUNK`]. Returns `None` if
+    /// there are fewer chunks.
+    ///
+    /// So an owner that keeps the wheel behind a lock can read all entries, and hold the lock for one chunk at a time. An
+    /// entry that stays in the wheel stays in its chunk.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Wheel};
+    ///
+    /// let mut wheel: Wheel<u64> = Wheel::new(0);
+    /// (0..1_000).for_each(|n| drop(wheel.insert(n, n)));
+    /// let chunks: Vec<_> = (0..).map_while(|n| Some(wheel.chunk(n)?.count())).collect();
+    /// assert_eq!(chunks.iter().sum::<usize>(), 1_000);
+    /// assert!(chunks.iter().all(|entries| *entries <= CHUNK));
+    /// ```
+    pub fn chunk(&self, number: usize) -> Option<impl Iterator<Item = (Key, Tick, &T)>> {
+        self.nodes.chunk(number)
+    }
+
     /// Removes every entry and drops its value. The keys of these entries become stale.
     pub fn clear(&mut self) {
         let keys: Vec<Key> = self.nodes.keys().collect();

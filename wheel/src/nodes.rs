@@ -321,12 +321,17 @@ impl<T> Nodes<T> {
 
     /// Returns the keys of all entries.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
-        let numbered = (0..).zip(&self.lists.chunks);
-        numbered.flat_map(|(number, chunk)| {
-            let index = move |local| (number * CHUNK + local) as u32;
-            let nodes = chunk.nodes.iter();
-            nodes.map(move |(local, node)| node.key(index(local)))
-        })
+        let chunks = (0..self.lists.chunks.len()).filter_map(|number| self.chunk(number));
+        chunks.flatten().map(|(key, ..)| key)
+    }
+
+    /// Returns the entries of a chunk, if there is a chunk with this number.
+    pub(super) fn chunk(&self, number: usize) -> Option<impl Iterator<Item = (Key, Tick, &T)>> {
+        let nodes = self.lists.chunks.get(number)?.nodes.iter();
+        Some(nodes.filter_map(move |(local, node)| {
+            let key = node.key((number * CHUNK + local) as u32);
+            Some((key, node.deadline, node.value.as_ref()?))
+        }))
     }
 
     /// If the open chunk is empty, closes the chunk and makes its memory unused.
