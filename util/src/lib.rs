@@ -65,6 +65,8 @@ mod ground;
 #[allow(unused, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
+#[cfg(feature = "deadline")]
+pub mod deadline;
 #[cfg(feature = "delay_queue")]
 pub mod delay_queue;
 #[cfg(feature = "http")]
