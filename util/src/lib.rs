@@ -15,6 +15,7 @@
 //!
 //! | need | module | feature |
 //! |---|---|---|
+//! | limit a future and all that it calls, also on other servers | [`deadline`] | `deadline` |
 //! | expire the elements of a queue | [`delay_queue`] | `delay_queue` |
 //! | expire keys that are not touched for some time | [`idle`] | `idle` |
 //! | start tasks later, once or periodically | [`schedule`] | `schedule` |
