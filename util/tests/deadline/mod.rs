@@ -269,22 +269,18 @@ async fn the_outer_scope_is_restored() {
 #[tokio::test(start_paused = true)]
 async fn the_tasks_of_a_local_set_have_scopes_of_their_own() {
     let tasks = LocalSet::new();
-    let seen = Rc::new(Cell::new(None));
-    tasks.spawn_local({
-        let seen = seen.clone();
-        within(secs(60), async move {
-            yield_now().await;
-            seen.set(remaining());
-        })
-    });
+    let other = tasks.spawn_local(within(secs(60), async {
+        yield_now().await;
+        remaining()
+    }));
     let run = tasks.run_until(async {
         let plain = spawn_local(async { remaining() });
         let inherits = spawn_local(inherit(async { remaining() }));
+        assert_eq!(other.await.unwrap(), Ok(Some(secs(60))));
         (plain.await.unwrap(), inherits.await.unwrap(), remaining())
     });
     let left = Some(secs(5));
     assert_eq!(within(secs(5), run).await, Ok((None, Ok(left), left)));
-    assert_eq!(seen.get(), Some(secs(60)));
 }
 
 #[test]
