@@ -75,6 +75,8 @@ async fn a_shorter_limit_that_starts_late_ends_with_the_scope() {
             .map(|_| ())
     });
     assert!(scope.await.is_err());
+    // Those of the scope and of the sleep.
+    assert_eq!(registered(), 2);
     assert_eq!(start.elapsed(), secs(10));
 }
 
