@@ -1,4 +1,4 @@
-//! Tests limits that travel. `http/travel.rs` tests the layers, and `examples/deadline.rs` a chain of servers.
+//! Tests limits that travel. `http/deadline.rs` tests the layers, and `examples/chain.rs` a chain of servers.
 
 #![cfg(feature = "deadline")]
 
@@ -137,7 +137,8 @@ async fn no_first_poll_after_the_end() {
     let ran = Cell::new(false);
     let first = async || ran.set(true);
     let deadline = Instant::now() + secs(1);
-    let inherited = within(secs(1), async { inherit(first()) }).await.unwrap();
+    let scope = within(secs(1), poll_fn(|_| Poll::Ready(inherit(first()))));
+    let inherited = scope.await.unwrap();
     sleep(secs(1)).await;
     assert!(until(deadline, first()).await.is_err());
     assert!(inherited.await.unwrap_err().is_outer());

@@ -1,7 +1,7 @@
 //! Runs the examples, and checks what they report.
 
 #[cfg(all(feature = "http", feature = "serve"))]
-mod deadline;
+mod chain;
 #[cfg(feature = "idle")]
 mod reaper;
 #[cfg(feature = "schedule")]
