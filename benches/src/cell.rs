@@ -6,7 +6,9 @@ use tokio_wheel_util::{delay_queue::DelayQueue, schedule::Scheduler};
 
 use crate::{
     lab::{self, Lab},
-    peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Tokio, TokioAlt, TokioWheel},
+    peer::{
+        AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Tokio, TokioAlt, TokioWheel, Within,
+    },
     queue::{self, Queue, SortedMap},
     touch::{self, Touchers},
     workload::{self, Pattern, requests},
@@ -133,6 +135,8 @@ pub fn cells() -> Vec<Cell> {
     let mut cells = Cells { all, more };
     cells.peer::<TokioWheel>();
     cells.reset::<TokioWheel>();
+    cells.few::<Within, _>("io", workload::io::<Within>);
+    cells.requests::<Within>();
     cells.peer::<Tokio>();
     cells.reset::<Tokio>();
     cells.peer::<TokioAlt>();

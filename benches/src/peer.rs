@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use futures_lite::future::or;
 use futures_util::FutureExt;
 use tokio_wheel::Timer;
+use tokio_wheel_util::deadline::{Exceeded, within};
 
 pub trait Peer: 'static {
     /// The name of the peer in tables and on the command line.
@@ -75,6 +76,8 @@ peers! {
     /// No timer at all. It shows the cost of a workload by itself.
     Bare, "bare", Infallible, |_, future: F| future.map(Ok), |_| pending();
     TokioWheel, "tokio_wheel", tokio_wheel::error::Elapsed, tokio_wheel::timeout, tokio_wheel::sleep;
+    /// The limit that travels, on the same timer.
+    Within, "within", Exceeded, within, tokio_wheel::sleep;
     /// The crate of this workspace on a timerfd.
     TokioWheelHigh, "tokio_wheel_high", tokio_wheel::error::Elapsed, tokio_wheel::timeout,
         tokio_wheel::sleep, drop(Timer::builder().high_resolution().install().expect("no timer"));
@@ -130,6 +133,7 @@ resets! {
 #[value(rename_all = "snake_case")]
 pub enum PeerKind {
     TokioWheel,
+    Within,
     Tokio,
     Pingora,
     FuturesTimer,
@@ -146,7 +150,7 @@ pub enum PeerKind {
 macro_rules! with_peer {
     ($kind:expr, $P:ident => $body:expr) => {
         $crate::with_peer!(@arms $kind, $P, $body;
-            TokioWheel, Tokio, Pingora, FuturesTimer, AsyncIo, TokioWheelHigh, TokioHrtime, TokioAlt)
+            TokioWheel, Within, Tokio, Pingora, FuturesTimer, AsyncIo, TokioWheelHigh, TokioHrtime, TokioAlt)
     };
     (@arms $kind:expr, $P:ident, $body:expr; $($peer:ident),+) => {
         match $kind {

@@ -15,6 +15,7 @@
 //!
 //! | need | module | feature |
 //! |---|---|---|
+//! | limit a future and all that it calls, also on other servers | [`deadline`] | `deadline` |
 //! | expire the elements of a queue | [`delay_queue`] | `delay_queue` |
 //! | expire keys that are not touched for some time | [`idle`] | `idle` |
 //! | start tasks later, once or periodically | [`schedule`] | `schedule` |
@@ -65,6 +66,8 @@ mod ground;
 #[allow(unused, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
+#[cfg(feature = "deadline")]
+pub mod deadline;
 #[cfg(feature = "delay_queue")]
 pub mod delay_queue;
 #[cfg(feature = "http")]

@@ -14,8 +14,9 @@
 //! as `tokio::time::timeout`.
 
 use std::{
+    error::Error,
     future::{Future, poll_fn},
-    mem,
+    io, mem,
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
@@ -71,6 +72,18 @@ pub(crate) const fn nanos(duration: Duration) -> u64 {
 /// Locks a mutex under which no code panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the error of the type `E` that an error contains.
+pub(crate) fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    // `source` skips the error inside an `io::Error`.
+    match error.downcast_ref().and_then(io::Error::get_ref) {
+        Some(wrapped) => find(wrapped),
+        None => find(error.source()?),
+    }
 }
 
 /// Polls a sleep as the limit of an inner poll that was pending.

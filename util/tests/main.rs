@@ -3,6 +3,7 @@
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
+mod deadline;
 mod delay_queue;
 mod examples;
 mod http;

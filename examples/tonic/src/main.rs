@@ -30,7 +30,7 @@ use std::{error::Error, future::Future, io};
 use tokio::net::TcpListener;
 use tokio_wheel::{Duration, sleep};
 use tokio_wheel_util::{
-    http::{Deadline, GrpcTimeout, GrpcTimeoutLayer, TimeoutLayer},
+    http::{GrpcTimeoutLayer, TimeoutHeader, TimeoutLayer},
     hyper::{Connections, Counts, Limits},
     serve,
 };
@@ -69,9 +69,7 @@ pub(crate) async fn run(
     signal: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Counts> {
     // The limit of a request without a `grpc-timeout`, and of a request with a longer one.
-    let limit = TimeoutLayer::new(Duration::from_secs(3))
-        .grpc()
-        .insert_deadline();
+    let limit = TimeoutLayer::new(Duration::from_secs(3)).grpc();
     let app = ServiceBuilder::new()
         .layer(limit)
         .service(Routes::new(HealthServer::new(service)).prepare());
@@ -95,7 +93,7 @@ pub(crate) async fn run(
 }
 
 /// Asks the backend, within the deadline of its own client.
-pub(crate) struct Gateway(HealthClient<GrpcTimeout<Channel>>);
+pub(crate) struct Gateway(HealthClient<TimeoutHeader<Channel>>);
 
 impl Gateway {
     pub(crate) fn new(channel: Channel) -> Self {
@@ -112,9 +110,8 @@ impl Health for Gateway {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let deadline = request.extensions().get::<Deadline>().copied();
-        let mut onward = Request::new(request.into_inner());
-        deadline.map(|deadline| onward.extensions_mut().insert(deadline));
+        // The layer around the channel tells the backend how much time this handler has left.
+        let onward = Request::new(request.into_inner());
         let answer = self.0.clone().check(onward).await;
         answer.map_err(|status| match status.code() {
             // tonic's channel also obeys the deadline, and says `Cancelled` then.

@@ -1,8 +1,8 @@
 //! The limits of a body, and the error of a body that has exceeded one.
 
-use std::{error::Error, fmt, io, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
-use crate::limit::setters;
+use crate::limit::{find, setters};
 
 /// The limits of a [`TimeoutBody`](super::TimeoutBody).
 ///
@@ -126,7 +126,7 @@ impl LimitExceeded {
     /// `LimitExceeded`.
     ///
     /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
-    /// For an [`io::Error`], it uses [`get_ref`](io::Error::get_ref), because `source` skips the error inside
+    /// For an [`io::Error`](std::io::Error), it uses [`get_ref`](std::io::Error::get_ref), because `source` skips the error inside
     /// an `io::Error`.
     ///
     /// # Examples
@@ -141,13 +141,7 @@ impl LimitExceeded {
     /// assert_eq!(LimitExceeded::find(&io::Error::other("another")), None);
     /// ```
     pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
-        if let Some(found) = error.downcast_ref() {
-            return Some(*found);
-        }
-        match error.downcast_ref().and_then(io::Error::get_ref) {
-            Some(wrapped) => Self::find(wrapped),
-            None => Self::find(error.source()?),
-        }
+        find(error).copied()
     }
 }
 

@@ -5,7 +5,7 @@
 //! | [`TimeoutLayer`] | the time until the head of a response |
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
-//! | [`GrpcTimeoutLayer`], for clients | nothing. It tells a gRPC server how much time is left |
+//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing. They tell a server how much time is left |
 //!
 //! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An
 //! axum server can use the layers without `HandleErrorLayer`:
@@ -86,9 +86,9 @@
 //! and returns how long the request may take. `None` means no limit. The trait [`Limit`](crate::tower::Limit)
 //! has the details.
 //!
-//! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`. With
-//! [`TimeoutLayer::insert_deadline`], the handler can ask how much time is left. If the handler calls other gRPC
-//! servers, a [`GrpcTimeoutLayer`] around its client passes on what is left.
+//! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`, and with [`TimeoutLayer::header`] one in
+//! milliseconds. The handler runs in a [scope](crate::deadline): it can ask how much time is left, and a
+//! [`GrpcTimeoutLayer`] or [`TimeoutHeaderLayer`] around a client tells other servers.
 //!
 //! # Errors
 //!
@@ -103,11 +103,11 @@
 //! | | tower-http 0.6 | this module |
 //! |---|---|---|
 //! | a limit for each request | no | yes |
-//! | a limit from the header `grpc-timeout` | no | yes |
-//! | a handler can ask how much time is left | no | yes |
+//! | a limit from `grpc-timeout` or another header | no | yes |
+//! | a handler, and what it calls, know how much time is left | no | yes |
 //! | limits of a body | for each frame | for each frame, and for the whole body |
 //! | error of a body | says that the body timed out | contains the limit that was exceeded |
-//! | response or frame that is ready but polled late | is lost | is returned |
+//! | frame that is ready but polled late | is lost | is returned |
 //! | length and end of a body | are hidden: HTTP/1 sends chunks instead of `content-length` | are visible |
 //! | response or frame that is ready at once | registers a timer | registers no entry in the timer |
 //! | response or frame that is ready at once, with a limit of zero | is lost | is returned |
@@ -133,8 +133,8 @@ mod body;
 mod body_layers;
 mod body_limits;
 mod grpc;
-mod grpc_timeout;
 mod timeout;
+mod timeout_header;
 mod wait;
 
 pub use body::TimeoutBody;
@@ -144,5 +144,7 @@ pub use body_layers::{
 };
 pub use body_limits::{BodyLimits, LimitExceeded};
 pub use grpc::{format_grpc_timeout, parse_grpc_timeout};
-pub use grpc_timeout::{GrpcTimeout, GrpcTimeoutLayer};
-pub use timeout::{Deadline, ResponseFuture, Timeout, TimeoutLayer};
+pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
+pub use timeout_header::{
+    EXPECTED_RQ_TIMEOUT_MS, GrpcTimeoutLayer, TimeoutHeader, TimeoutHeaderLayer,
+};

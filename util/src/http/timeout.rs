@@ -1,25 +1,24 @@
 //! The layer that limits the time until the head of a response.
 //!
-//! The limit starts when the service is called. A poll first polls the inner service's future. So the poll
-//! returns a response that is ready, even if the limit is over.
+//! The limit starts when the service is called. When it is over, the inner service's future is not polled any more.
 
 use std::{
     future::Future,
+    panic::Location,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 use tokio_wheel::Timer;
 use tower_service::Service;
 
-use super::grpc;
+use super::{grpc, parse_grpc_timeout, timeout_header::parse_millis};
 use crate::{
-    limit::sleep,
-    tower::{self, Limit, service},
+    deadline::Within,
+    tower::{Limit, service},
 };
 
 /// Limits how long a service may take to respond to a request.
@@ -73,10 +72,12 @@ pub struct TimeoutLayer<L = Duration> {
     status: StatusCode,
     /// Whether the layer obeys `grpc-timeout` and responds in the protocol of gRPC.
     grpc: bool,
-    /// Whether the layer puts a [`Deadline`] into the extensions of each request.
-    inserts_deadline: bool,
+    /// The header of the client's limit in milliseconds.
+    header: Option<HeaderName>,
     /// `None` stands for the default timer of the runtime that polls the response.
     timer: Option<Timer>,
+    /// Where the layer was made, for the error of its scope.
+    set_at: &'static Location<'static>,
 }
 
 impl<L> TimeoutLayer<L> {
@@ -96,6 +97,7 @@ impl<L> TimeoutLayer<L> {
     /// const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(30));
     /// assert!(format!("{LAYER:?}").contains("408"));
     /// ```
+    #[track_caller]
     pub const fn new(limit: L) -> Self {
         Self::with_status_code(StatusCode::REQUEST_TIMEOUT, limit)
     }
@@ -115,13 +117,15 @@ impl<L> TimeoutLayer<L> {
     ///     TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(30));
     /// assert!(format!("{LAYER:?}").contains("504"));
     /// ```
+    #[track_caller]
     pub const fn with_status_code(status_code: StatusCode, limit: L) -> Self {
         Self {
             limit,
             status: status_code,
             grpc: false,
-            inserts_deadline: false,
+            header: None,
             timer: None,
+            set_at: Location::caller(),
         }
     }
 
@@ -148,6 +152,7 @@ impl<L> TimeoutLayer<L> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn with_timer(limit: L, timer: &Timer) -> Self {
         Self {
             timer: Some(timer.clone()),
@@ -219,32 +224,35 @@ impl<L> TimeoutLayer<L> {
         self
     }
 
-    /// Inserts a [`Deadline`] into the extensions of each request that has a limit.
+    /// Makes the layer obey a header with milliseconds, such as Envoy's `x-envoy-expected-rq-timeout-ms`.
     ///
-    /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer
-    /// does not store a deadline in the extensions, because storing it allocates memory.
+    /// The layer uses the shortest of all limits. It ignores a value that is no number, and zero, which means no limit to
+    /// Envoy. [`TimeoutHeaderLayer`](super::TimeoutHeaderLayer) writes such a header.
     ///
     /// # Examples
     ///
     /// ```
     /// use http::{Request, Response};
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::{Deadline, TimeoutLayer};
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::http::{EXPECTED_RQ_TIMEOUT_MS, TimeoutLayer};
     /// use tower::{Layer as _, ServiceExt as _, service_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let remaining = service_fn(async |request: Request<()>| {
-    ///     let deadline = request.extensions().get::<Deadline>().unwrap();
-    ///     Ok::<_, std::io::Error>(Response::new(deadline.remaining().as_secs()))
+    /// let never = service_fn(async |_: Request<()>| {
+    ///     std::future::pending::<Result<Response<()>, std::io::Error>>().await
     /// });
-    /// let service = TimeoutLayer::new(Duration::from_secs(30)).insert_deadline().layer(remaining);
-    /// assert_eq!(service.oneshot(Request::new(())).await?.into_body(), 30);
+    /// let layer = TimeoutLayer::new(Duration::from_secs(30)).header(EXPECTED_RQ_TIMEOUT_MS);
+    ///
+    /// let start = Instant::now();
+    /// let request = Request::get("/").header(EXPECTED_RQ_TIMEOUT_MS, "250").body(())?;
+    /// assert_eq!(layer.layer(never).oneshot(request).await?.status(), 408);
+    /// assert_eq!(start.elapsed(), Duration::from_millis(250));
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn insert_deadline(mut self) -> Self {
-        self.inserts_deadline = true;
+    pub fn header(mut self, name: HeaderName) -> Self {
+        self.header = Some(name);
         self
     }
 }
@@ -256,8 +264,12 @@ service! {
     /// When the limit is over, the service responds with a status and an empty body.
     ///
     /// The limit covers the time from the call of the service until the head of the response is ready. It does
-    /// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). If the
-    /// response is ready, a poll returns the response even after the limit is over.
+    /// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). A response
+    /// that is ready at the first poll is returned, even if the limit is zero. After the limit, nothing is polled.
+    ///
+    /// The service opens a [scope](crate::deadline) with the name `request`: what the handler calls is within the same
+    /// limit, and can ask for the [remaining time](crate::deadline::remaining). The response to a late request has the
+    /// [`Exceeded`](crate::deadline::Exceeded) in its extensions.
     ///
     /// # Errors
     ///
@@ -301,33 +313,26 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let layer = &self.layer;
-        let mut limit = layer.limit.limit(&request);
+        let headers = request.headers();
+        let value = |name: &HeaderName| headers.get(name).and_then(parse_millis);
+        let mut limits = [
+            layer.limit.limit(&request),
+            layer.header.as_ref().and_then(value),
+            None,
+        ];
         let mut grpc = None;
         if layer.grpc {
-            let headers = request.headers();
-            let of_client = headers
-                .get("grpc-timeout")
-                .and_then(grpc::parse_grpc_timeout);
-            limit = limit.into_iter().chain(of_client).min();
+            limits[2] = headers.get("grpc-timeout").and_then(parse_grpc_timeout);
             grpc = grpc::content_type_in(headers);
         }
-        let limit = limit.map(|limit| sleep(layer.timer.as_ref(), limit));
-        if let (true, Some(limit)) = (layer.inserts_deadline, &limit) {
-            let deadline = Deadline(limit.deadline());
-            let extensions = request.extensions_mut();
-            if extensions.get().is_none_or(|earlier| deadline < *earlier) {
-                extensions.insert(deadline);
-            }
-        }
+        let limit = limits.into_iter().flatten().min();
+        let (timer, set_at, inner) = (layer.timer.as_ref(), layer.set_at, &mut self.inner);
         ResponseFuture {
             status: layer.status,
             grpc,
-            response: tower::ResponseFuture {
-                response: self.inner.call(request),
-                limit,
-            },
+            response: Within::of_call(limit, timer, set_at, || inner.call(request)),
         }
     }
 }
@@ -347,7 +352,7 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: tower::ResponseFuture<F>,
+        response: Within<F>,
         status: StatusCode,
         // The content type of a gRPC request, without a suffix.
         grpc: Option<&'static str>,
@@ -364,9 +369,10 @@ where
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = ready!(this.response.poll_response(cx));
-        Poll::Ready(response.unwrap_or_else(|_elapsed| {
+        let response = ready!(this.response.poll(cx));
+        Poll::Ready(response.unwrap_or_else(|exceeded| {
             let mut response = Response::new(B::default());
+            response.extensions_mut().insert(exceeded);
             match this.grpc {
                 Some(content_type) => {
                     response
@@ -377,105 +383,5 @@ where
             }
             Ok(response)
         }))
-    }
-}
-
-/// The instant by which a request must be answered.
-///
-/// The method [`TimeoutLayer::insert_deadline`](super::TimeoutLayer::insert_deadline) makes the layer insert a
-/// `Deadline` into the extensions of each request that has a limit. [`GrpcTimeoutLayer`](super::GrpcTimeoutLayer) tells it to the
-/// servers that the handler calls.
-///
-/// # Examples
-///
-/// This handler keeps one second for its own work. The handler gives the rest of the time to an upstream:
-///
-/// ```
-/// use axum::{Extension, Router, body::Body, http::{Request, StatusCode}, routing::get};
-/// use tokio_wheel::{sleep, timeout, Duration, Instant};
-/// use tokio_wheel_util::http::{Deadline, TimeoutLayer};
-/// use tower::ServiceExt as _;
-///
-/// async fn upstream() -> &'static str {
-///     sleep(Duration::from_secs(60)).await;
-///     "an answer"
-/// }
-///
-/// async fn handler(Extension(deadline): Extension<Deadline>) -> Result<&'static str, StatusCode> {
-///     sleep(Duration::from_secs(2)).await;
-///     let left = deadline.remaining().saturating_sub(Duration::from_secs(1));
-///     timeout(left, upstream()).await.map_err(|_| StatusCode::GATEWAY_TIMEOUT)
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let limit = TimeoutLayer::new(Duration::from_secs(10)).insert_deadline();
-/// let app = Router::new().route("/", get(handler)).layer(limit);
-///
-/// let start = Instant::now();
-/// let answer = app.oneshot(Request::new(Body::empty())).await.unwrap();
-/// assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
-/// assert_eq!(start.elapsed(), Duration::from_secs(9));
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Deadline(Instant);
-
-impl Deadline {
-    /// Creates a deadline at `instant`.
-    ///
-    /// Use this function in tests of a handler, and in layers that get a deadline from another source.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Instant;
-    /// use tokio_wheel_util::http::Deadline;
-    ///
-    /// let now = Instant::now();
-    /// assert_eq!(Deadline::new(now).instant(), now);
-    /// ```
-    pub const fn new(instant: Instant) -> Self {
-        Self(instant)
-    }
-
-    /// Returns the instant by which the request must be answered.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{timeout_at, Instant};
-    /// use tokio_wheel_util::http::Deadline;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let deadline = Deadline::new(Instant::now());
-    /// let never = std::future::pending::<()>();
-    /// assert!(timeout_at(deadline.instant(), never).await.is_err());
-    /// # }
-    /// ```
-    pub const fn instant(self) -> Instant {
-        self.0
-    }
-
-    /// Returns the time until the deadline. Returns zero after the deadline.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{sleep, Duration, Instant};
-    /// use tokio_wheel_util::http::Deadline;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let deadline = Deadline::new(Instant::now() + Duration::from_secs(3));
-    /// sleep(Duration::from_secs(1)).await;
-    /// assert_eq!(deadline.remaining(), Duration::from_secs(2));
-    /// sleep(Duration::from_secs(5)).await;
-    /// assert_eq!(deadline.remaining(), Duration::ZERO);
-    /// # }
-    /// ```
-    pub fn remaining(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
     }
 }

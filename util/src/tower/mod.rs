@@ -87,7 +87,7 @@ use std::{
     error::Error,
     future::Future,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -246,28 +246,9 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        pub(crate) response: F,
+        response: F,
         // `None` means no limit. Then the future registers no entry.
-        pub(crate) limit: Option<Sleep>,
-    }
-}
-
-impl<F: Future> ResponseFuture<F> {
-    /// Polls the response, and then its limit.
-    #[track_caller]
-    pub(crate) fn poll_response(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, Elapsed>> {
-        let this = self.project();
-        let had_budget = has_budget_remaining();
-        if let Poll::Ready(response) = this.response.poll(cx) {
-            return Poll::Ready(Ok(response));
-        }
-        let Some(limit) = this.limit else {
-            return Poll::Pending;
-        };
-        poll_limit(limit, had_budget, cx).map(|()| Err(Elapsed::new()))
+        limit: Option<Sleep>,
     }
 }
 
@@ -280,10 +261,15 @@ where
 
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.poll_response(cx)) {
-            Ok(response) => response.map_err(Into::into),
-            Err(elapsed) => Err(elapsed.into()),
-        })
+        let this = self.project();
+        let had_budget = has_budget_remaining();
+        if let Poll::Ready(response) = this.response.poll(cx) {
+            return Poll::Ready(response.map_err(Into::into));
+        }
+        let Some(limit) = this.limit else {
+            return Poll::Pending;
+        };
+        poll_limit(limit, had_budget, cx).map(|()| Err(Elapsed::new().into()))
     }
 }
 

@@ -40,6 +40,7 @@ macro_rules! service {
             /// let service = Service::new("any service", Duration::from_secs(30));
             /// assert!(format!("{service:?}").contains("30s"));
             /// ```
+            #[track_caller]
             pub const fn new(inner: S, limit: $Limit) -> Self {
                 let layer = $Layer::new(limit);
                 Self { inner, layer }

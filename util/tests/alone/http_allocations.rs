@@ -75,7 +75,5 @@ async fn requests_in_time() {
         allocations!((layer.clone(), of_request, of_response)),
         inner
     );
-    // The deadline is in the request's extensions, which allocate.
-    assert!(allocations!(layer.insert_deadline()) > inner);
     other.abort();
 }

@@ -1,5 +1,7 @@
 //! Runs the examples, and checks what they report.
 
+#[cfg(all(feature = "http", feature = "serve"))]
+mod chain;
 #[cfg(feature = "idle")]
 mod reaper;
 #[cfg(feature = "schedule")]

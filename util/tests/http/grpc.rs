@@ -177,23 +177,25 @@ fn the_borders_of_the_units() {
 }
 
 /// Returns the header that the channel gets, 1 s after the handler got a deadline of 3 s.
-async fn told(deadline: bool, given: Option<&'static str>) -> Option<HeaderValue> {
+async fn told(in_scope: bool, given: Option<&'static str>) -> Option<HeaderValue> {
     let mut request = Request::new(());
-    if deadline {
-        let deadline = Deadline::new(Instant::now() + secs(3));
-        request.extensions_mut().insert(deadline);
-    }
     if let Some(given) = given {
         let given = HeaderValue::from_static(given);
         request.headers_mut().insert("grpc-timeout", given);
     }
-    tokio_wheel::sleep(secs(1)).await;
     let look = service_fn(async |request: Request<()>| {
         let headers = request.headers();
         assert!(headers.get_all("grpc-timeout").iter().count() <= 1);
         Ok::<_, Infallible>(Response::new(headers.get("grpc-timeout").cloned()))
     });
-    let response = GrpcTimeoutLayer::new().layer(look).oneshot(request).await;
+    let handler = async {
+        tokio_wheel::sleep(secs(1)).await;
+        GrpcTimeoutLayer::new().layer(look).oneshot(request).await
+    };
+    let response = match in_scope {
+        true => within(secs(3), handler).await.unwrap(),
+        false => handler.await,
+    };
     response.unwrap().into_body()
 }
 

@@ -26,16 +26,18 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Request, Response,
     body::{Body, Bytes, Frame, SizeHint},
 };
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep, sleep_until};
+use tokio_wheel_util::deadline::{Deadline, Exceeded, remaining, within};
 use tokio_wheel_util::http::{
-    BodyLimits, Deadline, GrpcTimeoutLayer, LimitExceeded, RequestBodyTimeoutLayer,
-    ResponseBodyTimeoutLayer, TimeoutBody, TimeoutLayer, format_grpc_timeout, parse_grpc_timeout,
+    BodyLimits, EXPECTED_RQ_TIMEOUT_MS, GrpcTimeoutLayer, LimitExceeded, RequestBodyTimeoutLayer,
+    ResponseBodyTimeoutLayer, TimeoutBody, TimeoutHeaderLayer, TimeoutLayer, format_grpc_timeout,
+    parse_grpc_timeout,
 };
 use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 

@@ -78,7 +78,7 @@ fn all_limits_together_leave_alone_what_is_in_time() {
             .route("/sized", get(sized))
             .route("/empty", get(async || StatusCode::NO_CONTENT))
             .layer((
-                TimeoutLayer::new(secs(10)).insert_deadline().grpc(),
+                TimeoutLayer::new(secs(10)).grpc(),
                 RequestBodyTimeoutLayer::with_limits(LIMITS),
                 ResponseBodyTimeoutLayer::with_limits(LIMITS),
             ));

@@ -1,0 +1,250 @@
+//! Limits that travel: a limit of a request also limits what it calls, also in other tasks and on other servers.
+//!
+//! ```
+//! use tokio_wheel::{Duration, Instant, sleep};
+//! use tokio_wheel_util::deadline::{self, Exceeded, within};
+//!
+//! async fn load_user() -> Result<&'static str, Exceeded> {
+//!     let query = sleep(Duration::from_secs(1));
+//!     within(Duration::from_secs(5), query).named("load user").await?;
+//!     Ok("a user")
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let start = Instant::now();
+//! let page = within(Duration::from_secs(2), async {
+//!     let user = load_user().await?;
+//!     assert_eq!(deadline::remaining(), Some(Duration::from_secs(1)));
+//!     // A task keeps the deadline. With a plain `tokio::spawn`, it would have none.
+//!     let audit = tokio::spawn(deadline::inherit(async { deadline::remaining() }));
+//!     assert_eq!(audit.await.unwrap()?, Some(Duration::from_secs(1)));
+//!     load_user().await?;
+//!     load_user().await // Nothing of this runs, because the time is over.
+//! });
+//! let exceeded = page.named("page").await.unwrap_err();
+//! assert_eq!(start.elapsed(), Duration::from_secs(2));
+//! let text = exceeded.to_string();
+//! assert!(text.starts_with("`page` exceeded its limit of 2s after 2s (set at "), "{text}");
+//! # }
+//! ```
+//!
+//! # Scopes
+//!
+//! * A future [`within`](within()) a limit is a *scope*. While it is polled, all code that it calls is in the scope.
+//! * A limit inside of a scope takes the earlier of both deadlines. If this is the scope's, it registers no entry in the
+//!   timer, and if it is also at least as long, it does not even read the clock.
+//! * When a scope has ended, nothing in it is polled any more, so a result that is ready but polled too late is lost. A
+//!   poll that is running is not interrupted: it ends at its next `.await` that is pending, or when it begins a limit that
+//!   is shorter than that of the scope.
+//! * A scope belongs to its task. Other tasks that run on the same thread in the meantime, for example those of a
+//!   `LocalSet` or of another runtime, are not in it. A task gets it with [`inherit`].
+//!
+//! # Servers and clients
+//!
+//! [`http::TimeoutLayer`](crate::http::TimeoutLayer) opens a scope around a handler, and may take its length from a header
+//! of the request. [`http::TimeoutHeaderLayer`](crate::http::TimeoutHeaderLayer) and
+//! [`http::GrpcTimeoutLayer`](crate::http::GrpcTimeoutLayer) around a client write the remaining time into a header. So
+//! one deadline reaches all servers that work for a request.
+//!
+//! # Errors
+//!
+//! [`Exceeded`] says which limit has ended the future: its name, its length, its place in the source, and how long it took.
+//! It converts to an [`io::Error`](std::io::Error) and to the boxed errors of tower, hyper and axum, in which
+//! [`Exceeded::find`] finds it. If a `TimeoutLayer` responds for a handler, the response has it in its extensions.
+
+mod error;
+mod scope;
+mod within;
+
+use std::{
+    future::{Future, IntoFuture},
+    panic::Location,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use pin_project_lite::pin_project;
+use tokio::time::Instant;
+
+pub use error::Exceeded;
+pub use scope::Deadline;
+use scope::Entered;
+pub use within::Within;
+
+/// Requires a future, and all that it awaits, to complete within `limit`.
+///
+/// The limit starts with the first poll. The first poll polls the future, even if the limit is zero. If the future is ready
+/// then, no entry is registered.
+///
+/// # Cancel safety
+///
+/// Dropping the returned future drops the inner future and deregisters the limit.
+///
+/// # Panics
+///
+/// If the inner future is pending and no outer limit ends first, the returned future panics in the cases that
+/// [`sleep`](tokio_wheel::sleep()) lists.
+///
+/// # Errors
+///
+/// The output is [`Exceeded`] if the future was not ready within this limit, or is polled in a scope that has ended.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::deadline::within;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let limit = Duration::from_secs(30);
+/// assert_eq!(within(limit, async { "in time" }).await, Ok("in time"));
+/// assert!(within(limit, std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[inline]
+#[track_caller]
+pub fn within<F: IntoFuture>(limit: Duration, future: F) -> Within<F::IntoFuture> {
+    Within::new(limit, Location::caller(), future.into_future())
+}
+
+/// Requires a future, and all that it awaits, to complete before `deadline`.
+///
+/// After the deadline, the future is not polled at all. Apart from this, the function does what [`within`](within()) does.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Instant};
+/// use tokio_wheel_util::deadline::until;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let deadline = Instant::now() + Duration::from_secs(30);
+/// assert_eq!(until(deadline, async { "in time" }).await, Ok("in time"));
+/// assert!(until(deadline, std::future::pending::<()>()).await.is_err());
+/// assert!(until(deadline, async { "too late" }).await.is_err());
+/// # }
+/// ```
+#[track_caller]
+pub fn until<F: IntoFuture>(deadline: Instant, future: F) -> Within<F::IntoFuture> {
+    let deadline = Deadline {
+        instant: deadline,
+        limit: deadline.saturating_duration_since(Instant::now()),
+        name: None,
+        set_at: Location::caller(),
+    };
+    Within::until(Some(deadline), false, future.into_future())
+}
+
+/// Returns the remaining time of the innermost scope, or `None` outside of all scopes.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, sleep};
+/// use tokio_wheel_util::deadline::{remaining, within};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// assert_eq!(remaining(), None);
+/// let scope = within(Duration::from_secs(3), async {
+///     sleep(Duration::from_secs(1)).await;
+///     remaining()
+/// });
+/// assert_eq!(scope.await, Ok(Some(Duration::from_secs(2))));
+/// # }
+/// ```
+pub fn remaining() -> Option<Duration> {
+    Deadline::current().map(|deadline| deadline.remaining())
+}
+
+/// Gives a future the deadline of the current scope, for another task. Outside of all scopes, the future has no limit.
+///
+/// # Errors
+///
+/// The output is [`Exceeded`] if the future was not ready before the deadline. Its
+/// [`is_outer`](Exceeded::is_outer) is `true`.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::deadline::{inherit, within};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let spawn = async { tokio::spawn(inherit(std::future::pending::<()>())) };
+/// let task = within(Duration::from_secs(3), spawn).named("page").await.unwrap();
+/// let exceeded = task.await.unwrap().unwrap_err();
+/// assert!(exceeded.is_outer());
+/// assert_eq!(exceeded.deadline().name(), Some("page"));
+/// # }
+/// ```
+#[track_caller]
+pub fn inherit<F: IntoFuture>(future: F) -> Within<F::IntoFuture> {
+    Within::until(Deadline::current(), true, future.into_future())
+}
+
+/// Takes a future out of all scopes, for what must run to its end, such as a rollback.
+///
+/// The scopes around it go on until the future is ready, and then end as soon as they are pending or a limit begins. A
+/// future beside it, for example in a `join!`, goes on with them. If a scope is dropped, the future is dropped, too.
+///
+/// # Cancel safety
+///
+/// Dropping the returned future drops the inner future.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Instant, sleep};
+/// use tokio_wheel_util::deadline::{outside, remaining, within};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now();
+/// let rollback = async {
+///     assert_eq!(remaining(), None);
+///     sleep(Duration::from_secs(5)).await;
+///     "rolled back"
+/// };
+/// assert_eq!(within(Duration::from_secs(2), outside(rollback)).await, Ok("rolled back"));
+/// assert_eq!(start.elapsed(), Duration::from_secs(5));
+/// # }
+/// ```
+pub fn outside<F: IntoFuture>(future: F) -> Outside<F::IntoFuture> {
+    let future = future.into_future();
+    Outside { future }
+}
+
+pin_project! {
+    /// The future that [`outside`] returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the inner future.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Outside<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for Outside<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let is_inside = scope::current().is_some();
+        let entered = Entered::new(None);
+        let polled = self.project().future.poll(cx);
+        drop(entered);
+        if is_inside && polled.is_pending() {
+            scope::keep_alive();
+        }
+        polled
+    }
+}

@@ -1,0 +1,254 @@
+//! The future that has a limit.
+
+use std::{
+    future::Future,
+    panic::Location,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use pin_project_lite::pin_project;
+use tokio::{
+    task::coop::{has_budget_remaining, poll_proceed},
+    time::Instant,
+};
+use tokio_wheel::{Sleep, sleep_until};
+
+use super::{
+    Exceeded,
+    scope::{self, Deadline, Entered},
+};
+use crate::limit::saturating_add;
+#[cfg(feature = "http")]
+use {crate::limit::sleep, tokio_wheel::Timer};
+
+pin_project! {
+    /// The future that [`within`](super::within()), [`until`](super::until) and [`inherit`](super::inherit) return.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the inner future and deregisters the limit.
+    ///
+    /// # Panics
+    ///
+    /// If the inner future is pending and no outer limit ends first, the future panics in the cases that
+    /// [`sleep`](tokio_wheel::sleep()) lists.
+    ///
+    /// # Errors
+    ///
+    /// The output is [`Exceeded`] if the future was not ready within this limit, or is polled in a scope that has ended.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    #[project = Projected]
+    pub struct Within<F> {
+        #[pin]
+        future: F,
+        phase: Phase,
+        // Has the deadline, once it is known.
+        sleep: Option<Sleep>,
+        limit: Duration,
+        name: Option<&'static str>,
+        set_at: &'static Location<'static>,
+        is_outer: bool,
+        // Whether a future outside of this scope was pending at the last poll.
+        must_go_on: bool,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is no limit.
+    Unlimited,
+    /// The limit has no entry in the timer, because the scope ends first. It polls the future before it registers.
+    New,
+    /// The same, but if the scope no longer ends first, the limit may have ended meanwhile.
+    Known,
+    /// The limit has an entry in the timer.
+    Timed,
+}
+
+/// What a limit without an entry in the timer does.
+enum Next {
+    Pass,
+    Register { is_new: bool },
+    Fail(Deadline),
+}
+
+impl<F> Within<F> {
+    /// Limits a future from its first poll on.
+    #[inline]
+    pub(super) const fn new(
+        limit: Duration,
+        set_at: &'static Location<'static>,
+        future: F,
+    ) -> Self {
+        Self {
+            future,
+            phase: Phase::New,
+            sleep: None,
+            limit,
+            name: None,
+            set_at,
+            is_outer: false,
+            must_go_on: false,
+        }
+    }
+
+    /// Limits a future by a deadline, which is its own or that of a scope.
+    #[track_caller]
+    pub(super) fn until(deadline: Option<Deadline>, is_outer: bool, future: F) -> Self {
+        match deadline {
+            Some(it) => Self {
+                phase: Phase::Known,
+                sleep: Some(sleep_until(it.instant)),
+                name: it.name,
+                is_outer,
+                ..Self::new(it.limit, it.set_at, future)
+            },
+            None => Self {
+                phase: Phase::Unlimited,
+                ..Self::new(Duration::MAX, Location::caller(), future)
+            },
+        }
+    }
+
+    /// Limits what `call` returns from now on. The call itself is in the scope, too.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_call(
+        limit: Option<Duration>,
+        timer: Option<&Timer>,
+        set_at: &'static Location<'static>,
+        call: impl FnOnce() -> F,
+    ) -> Self {
+        let Some(limit) = limit else {
+            return Self::until(None, false, call());
+        };
+        let name = Some("request");
+        let sleep = sleep(timer, limit);
+        let instant = sleep.deadline();
+        let deadline = Deadline {
+            instant,
+            limit,
+            name,
+            set_at,
+        };
+        let is_covered = scope::current().is_some_and(|outer| outer.deadline.instant <= instant);
+        let entered = (!is_covered).then(|| Entered::new(Some((deadline, false))));
+        let future = call();
+        drop(entered);
+        Self {
+            name,
+            sleep: Some(sleep),
+            ..Self::new(limit, set_at, future)
+        }
+    }
+
+    /// Names the limit, for its error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::within;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = within(Duration::from_millis(300), std::future::pending::<()>());
+    /// let exceeded = never.named("load user").await.unwrap_err();
+    /// assert_eq!(exceeded.deadline().name(), Some("load user"));
+    /// # }
+    /// ```
+    pub const fn named(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+}
+
+impl<F: Future> Future for Within<F> {
+    type Output = Result<F::Output, Exceeded>;
+
+    #[inline]
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let mut is_registered = true;
+        if *this.phase != Phase::Timed {
+            match this.next() {
+                Next::Pass => return this.future.poll(cx).map(Ok),
+                Next::Register { is_new } => is_registered = !is_new,
+                Next::Fail(outer) => {
+                    ready!(poll_proceed(cx)).made_progress();
+                    return Poll::Ready(Err(Exceeded::new(outer, true)));
+                }
+            }
+        }
+        let sleep = this
+            .sleep
+            .as_mut()
+            .expect("a limit with an entry has a deadline");
+        let deadline = Deadline {
+            instant: sleep.deadline(),
+            limit: *this.limit,
+            name: *this.name,
+            set_at: this.set_at,
+        };
+        let had_budget = has_budget_remaining();
+        let mut has_ended = is_registered && sleep.poll_elapsed(cx).is_ready();
+        if !has_ended || *this.must_go_on {
+            let entered = Entered::new(Some((deadline, has_ended)));
+            if let Poll::Ready(output) = this.future.poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            *this.must_go_on = entered.must_go_on();
+            drop(entered);
+            if !is_registered {
+                has_ended = sleep.poll_elapsed(cx).is_ready();
+            }
+        }
+        if !has_ended || *this.must_go_on {
+            return Poll::Pending;
+        }
+        if !had_budget || has_budget_remaining() {
+            ready!(poll_proceed(cx)).made_progress();
+        }
+        Poll::Ready(Err(Exceeded::new(deadline, *this.is_outer)))
+    }
+}
+
+impl<F> Projected<'_, F> {
+    #[inline]
+    fn next(&mut self) -> Next {
+        if *self.phase == Phase::Unlimited {
+            return Next::Pass;
+        }
+        let outer = scope::current();
+        if let Some(outer) = &outer {
+            if outer.has_ended {
+                return Next::Fail(outer.deadline);
+            }
+            // A limit that starts later and is as long ends later. So most inner limits do not read the clock.
+            if self.sleep.is_none() && outer.deadline.limit <= *self.limit {
+                return Next::Pass;
+            }
+        }
+        let is_new = *self.phase == Phase::New;
+        let sleep = match &mut *self.sleep {
+            Some(sleep) => sleep,
+            none => {
+                let now = Instant::now();
+                // The scope may have ended in the middle of its poll.
+                if let Some(outer) = outer.filter(|outer| outer.deadline.instant <= now) {
+                    return Next::Fail(outer.deadline);
+                }
+                none.insert(sleep_until(saturating_add(now, *self.limit)))
+            }
+        };
+        let covers = outer.is_some_and(|outer| outer.deadline.instant <= sleep.deadline());
+        *self.phase = if covers { Phase::Known } else { Phase::Timed };
+        match covers {
+            true => Next::Pass,
+            false => Next::Register { is_new },
+        }
+    }
+}
