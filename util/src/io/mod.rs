@@ -137,6 +137,8 @@
 mod limiter;
 mod limits;
 mod stream;
+mod tunnel;
 
 pub use limits::{LimitExceeded, Limits, MinRate};
 pub use stream::TimeoutStream;
+pub use tunnel::{Side, Tunnel, TunnelEnd, TunnelReason, tunnel};

@@ -1,0 +1,305 @@
+//! `Tunnel`: copies in both directions, until both have ended, a limit is exceeded, or a stream fails.
+
+mod direction;
+mod end;
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+
+pub use end::{Side, TunnelEnd, TunnelReason};
+
+use crate::limit::{Starved, poll_limit, saturating_add, setters, sleep_until};
+use direction::Direction;
+use tokio_wheel::Sleep;
+
+/// Copies between `a` and `b` in both directions.
+///
+/// The future does what [`tokio::io::copy_bidirectional`](https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html)
+/// does. If one stream ends, the other is shut down after the last byte, and the opposite direction goes on. The future is
+/// ready when both directions have ended. Three things are different:
+///
+/// * A tunnel can have limits: [`idle`](Tunnel::idle) and [`half_close`](Tunnel::half_close).
+/// * The output is a [`TunnelEnd`]. It has the bytes of both directions however the tunnel ends.
+/// * If one direction always has bytes to copy, the other direction still gets its turns.
+///
+/// A tunnel owns its streams, and closes them by dropping them. To keep a stream, pass `&mut stream`.
+///
+/// A byte counts when the other stream has accepted it. If a stream fails or a limit is exceeded, up to
+/// [`buffer`](Tunnel::buffer) bytes of each direction may have been read and not written.
+///
+/// # Cancel safety
+///
+/// A tunnel may be polled in `select!` by reference, and polled again later. Dropping the tunnel loses the bytes
+/// that are read and not written.
+///
+/// # Panics
+///
+/// A tunnel with a limit panics in the cases that [`sleep`](tokio_wheel::sleep()) lists. A tunnel without a limit needs no
+/// runtime.
+///
+/// # Examples
+///
+/// The client sends a request, and then neither side sends anything:
+///
+/// ```
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+/// use tokio_wheel::{Duration, Instant};
+/// use tokio_wheel_util::io::{TunnelReason, tunnel};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let (mut client, downstream) = duplex(64);
+/// let (upstream, mut server) = duplex(64);
+/// let start = Instant::now();
+/// let tunnel = tokio::spawn(
+///     tunnel(downstream, upstream)
+///         .idle(Duration::from_secs(60))
+///         .half_close(Duration::from_secs(10)),
+/// );
+///
+/// client.write_all(b"hello").await.unwrap();
+/// let mut request = [0; 5];
+/// server.read_exact(&mut request).await.unwrap();
+/// assert_eq!(&request, b"hello");
+///
+/// let end = tunnel.await.unwrap();
+/// assert!(matches!(end.reason, TunnelReason::Idle));
+/// assert_eq!((end.a_to_b, end.b_to_a), (5, 0));
+/// assert_eq!(start.elapsed(), Duration::from_secs(60));
+/// # }
+/// ```
+pub fn tunnel<A, B>(a: A, b: B) -> Tunnel<A, B>
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    Tunnel {
+        a,
+        b,
+        a_to_b: Direction::new(Side::A),
+        b_to_a: Direction::new(Side::B),
+        buffer: 8 * 1_024,
+        idle: None,
+        half_close: None,
+        last: None,
+        alarm: None,
+        starved: Starved::new(),
+    }
+}
+
+/// The future returned by [`tunnel`].
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Tunnel<A, B> {
+    a: A,
+    b: B,
+    a_to_b: Direction,
+    b_to_a: Direction,
+    buffer: usize,
+    idle: Option<Duration>,
+    half_close: Option<Duration>,
+    /// When something moved for the last time, or the first poll. `None` before the first poll and while a poll moves
+    /// something.
+    last: Option<Instant>,
+    /// Goes off at the end of the limit, or earlier. It stays where it is while bytes move, because only one that goes off
+    /// is worth moving.
+    alarm: Option<Sleep>,
+    starved: Starved,
+}
+
+impl<A, B> Tunnel<A, B> {
+    setters! {
+        /// Ends the tunnel after no byte has moved in either direction for this long.
+        ///
+        /// A byte moves when a stream returns it from a read, and when a stream accepts it in a write. So a tunnel is idle
+        /// if both peers are silent, and also if a peer stops reading while the other has more to send.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::io::{TunnelReason, tunnel};
+        ///
+        /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+        /// # async fn main() {
+        /// let (a, _client) = tokio::io::duplex(64);
+        /// let (b, _server) = tokio::io::duplex(64);
+        /// let end = tunnel(a, b).idle(Duration::from_secs(60)).await;
+        /// assert!(matches!(end.reason, TunnelReason::Idle));
+        /// # }
+        /// ```
+        idle: Duration;
+
+        /// Replaces the idle timeout from the moment on at which one stream ends.
+        ///
+        /// This is what HAProxy's `timeout client-fin` and `server-fin` are: bytes that still move in the other direction
+        /// start the limit again, so that a client may end its request and then receive for hours. Without this limit,
+        /// the idle timeout goes on. To limit the age of a tunnel, poll it by reference in a [`timeout`](tokio_wheel::timeout()),
+        /// as the example of [`copied`](Self::copied) does.
+        ///
+        /// # Examples
+        ///
+        /// A client has vanished behind its last byte, and the server never closes the connection:
+        ///
+        /// ```
+        /// use tokio_wheel::{Duration, Instant};
+        /// use tokio_wheel_util::io::{TunnelReason, tunnel};
+        ///
+        /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+        /// # async fn main() {
+        /// let (a, client) = tokio::io::duplex(64);
+        /// let (b, _server) = tokio::io::duplex(64);
+        /// drop(client);
+        /// let start = Instant::now();
+        /// let tunnel = tunnel(a, b).idle(Duration::from_secs(3_600));
+        /// let end = tunnel.half_close(Duration::from_secs(10)).await;
+        /// assert!(matches!(end.reason, TunnelReason::HalfClosed));
+        /// assert_eq!(start.elapsed(), Duration::from_secs(10));
+        /// # }
+        /// ```
+        half_close: Duration;
+    }
+
+    /// Sets how many bytes each direction reads at most before it writes them. The default is 8 KiB.
+    ///
+    /// The two buffers are allocated at the first poll.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `bytes` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (a, b) = (tokio::io::empty(), tokio::io::empty());
+    /// let end = tokio_wheel_util::io::tunnel(a, b).buffer(64 * 1_024).await;
+    /// assert_eq!((end.a_to_b, end.b_to_a), (0, 0));
+    /// # }
+    /// ```
+    pub const fn buffer(mut self, bytes: usize) -> Self {
+        assert!(
+            bytes > 0,
+            "the buffer of a tunnel must have at least one byte"
+        );
+        self.buffer = bytes;
+        self
+    }
+
+    /// Returns how many bytes have been copied so far, from `a` to `b` and from `b` to `a`.
+    ///
+    /// # Examples
+    ///
+    /// A program that shuts down still knows what its tunnels have copied:
+    ///
+    /// ```
+    /// use tokio::io::{AsyncWriteExt, duplex};
+    /// use tokio_wheel::{Duration, timeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let (a, mut client) = duplex(64);
+    /// let (b, _server) = duplex(64);
+    /// client.write_all(b"hello").await.unwrap();
+    /// let mut tunnel = tokio_wheel_util::io::tunnel(a, b);
+    /// assert!(timeout(Duration::from_secs(10), &mut tunnel).await.is_err());
+    /// assert_eq!(tunnel.copied(), (5, 0));
+    /// # }
+    /// ```
+    pub fn copied(&self) -> (u64, u64) {
+        (self.a_to_b.written, self.b_to_a.written)
+    }
+
+    /// Copies until both directions must wait or have ended, one read and one write of each in turn.
+    fn poll_copy(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (Side, io::Error)>>
+    where
+        A: AsyncRead + AsyncWrite + Unpin,
+        B: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.a_to_b.allocate(self.buffer);
+        self.b_to_a.allocate(self.buffer);
+        let (mut forth, mut back) = (true, true);
+        while forth || back {
+            if forth {
+                forth = (self.a_to_b.poll(cx, &mut self.a, &mut self.b)?).is_ready();
+            }
+            if back {
+                back = (self.b_to_a.poll(cx, &mut self.b, &mut self.a)?).is_ready();
+            }
+            if forth || back {
+                self.last = None;
+            }
+        }
+        if self.a_to_b.is_closed && self.b_to_a.is_closed {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    }
+
+    /// Polls the limit that applies now.
+    fn poll_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<TunnelReason> {
+        let is_half_closed = self.a_to_b.has_ended || self.b_to_a.has_ended;
+        let (limit, reason) = match (self.half_close, self.idle) {
+            (Some(limit), _) if is_half_closed => (limit, TunnelReason::HalfClosed),
+            (_, Some(limit)) => (limit, TunnelReason::Idle),
+            _ => return Poll::Pending,
+        };
+        let due = saturating_add(*self.last.get_or_insert_with(Instant::now), limit);
+        let alarm = self.alarm.get_or_insert_with(|| sleep_until(None, due));
+        if due < alarm.deadline() {
+            Pin::new(&mut *alarm).reset(due);
+        }
+        loop {
+            let elapsed = poll_limit(alarm, had_budget, cx);
+            ready!(self.starved.record(elapsed));
+            if due <= alarm.deadline() {
+                return Poll::Ready(reason);
+            }
+            Pin::new(&mut *alarm).reset(due);
+        }
+    }
+}
+
+impl<A, B> Future for Tunnel<A, B>
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    type Output = TunnelEnd;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
+        let this = self.get_mut();
+        let had_budget = this.starved.had_budget();
+        let reason = match this.poll_copy(cx) {
+            Poll::Ready(Ok(())) => TunnelReason::Closed,
+            Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
+            Poll::Pending => ready!(this.poll_limit(had_budget, cx)),
+        };
+        let (a_to_b, b_to_a) = this.copied();
+        Poll::Ready(TunnelEnd {
+            a_to_b,
+            b_to_a,
+            reason,
+        })
+    }
+}
+
+impl<A, B> fmt::Debug for Tunnel<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f.debug_struct("Tunnel"))
+            .field("a_to_b", &self.a_to_b.written)
+            .field("b_to_a", &self.b_to_a.written)
+            .finish_non_exhaustive()
+    }
+}
