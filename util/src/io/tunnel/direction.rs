@@ -49,60 +49,61 @@ impl Direction {
         }
     }
 
-    /// Reads once, and writes once. Is ready if there may be more to do, and pending if there is nothing to do, or only
-    /// after a wake-up.
+    /// Copies until the reader or the writer must wait, or the direction is closed. `moved` becomes true if anything has
+    /// happened, which is progress for a limit.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         reader: &mut (impl AsyncRead + Unpin),
         writer: &mut (impl AsyncWrite + Unpin),
+        moved: &mut bool,
     ) -> Poll<Result<(), (Side, io::Error)>> {
-        if self.is_closed {
-            return Poll::Pending;
-        }
-        let unit = ready!(poll_proceed(cx));
-        let mut writer = Pin::new(writer);
-        let mut progress = false;
-        if !self.has_ended && self.filled < self.buffer.len() {
-            let mut room = ReadBuf::new(&mut self.buffer[self.filled..]);
-            let read = Pin::new(reader).poll_read(cx, &mut room);
-            let read = read.map_ok(|()| room.filled().len());
-            if let Poll::Ready(read) = or_again(read).map_err(|error| (self.from, error))? {
-                progress = true;
-                self.has_ended = read == Some(0);
-                self.filled += read.unwrap_or(0);
-            }
-        }
         let failed = |error| (self.from.other(), error);
-        if self.start < self.filled {
-            let write = (writer.as_mut()).poll_write(cx, &self.buffer[self.start..self.filled]);
-            if let Poll::Ready(written) = or_again(write).map_err(failed)? {
-                if written == Some(0) {
-                    return Poll::Ready(Err(failed(io::ErrorKind::WriteZero.into())));
-                }
-                progress = true;
-                self.needs_flush = true;
-                let written = written.unwrap_or(0);
-                self.start += written;
-                self.written += written as u64;
-                if self.start == self.filled {
-                    (self.start, self.filled) = (0, 0);
+        let (mut reader, mut writer) = (Pin::new(reader), Pin::new(writer));
+        while !self.is_closed {
+            let unit = ready!(poll_proceed(cx));
+            let mut progress = false;
+            if !self.has_ended && self.filled < self.buffer.len() {
+                let mut room = ReadBuf::new(&mut self.buffer[self.filled..]);
+                let read = reader.as_mut().poll_read(cx, &mut room);
+                let read = read.map_ok(|()| room.filled().len());
+                if let Poll::Ready(read) = or_again(read).map_err(|error| (self.from, error))? {
+                    progress = true;
+                    self.has_ended = read == Some(0);
+                    self.filled += read.unwrap_or(0);
                 }
             }
-        } else if self.has_ended {
-            ready!(writer.poll_shutdown(cx)).map_err(failed)?;
-            progress = true;
-            self.is_closed = true;
-        } else if self.needs_flush && !progress {
-            // The reader may wait for the answer to bytes that the writer has only buffered.
-            ready!(writer.poll_flush(cx)).map_err(failed)?;
+            if self.start < self.filled {
+                let write = (writer.as_mut()).poll_write(cx, &self.buffer[self.start..self.filled]);
+                if let Poll::Ready(written) = or_again(write).map_err(failed)? {
+                    if written == Some(0) {
+                        return Poll::Ready(Err(failed(io::ErrorKind::WriteZero.into())));
+                    }
+                    progress = true;
+                    self.needs_flush = true;
+                    let written = written.unwrap_or(0);
+                    self.start += written;
+                    self.written += written as u64;
+                    if self.start == self.filled {
+                        (self.start, self.filled) = (0, 0);
+                    }
+                }
+            } else if self.has_ended {
+                ready!(writer.as_mut().poll_shutdown(cx)).map_err(failed)?;
+                progress = true;
+                self.is_closed = true;
+            } else if self.needs_flush && !progress {
+                // The reader may wait for the answer to bytes that the writer has only buffered.
+                ready!(writer.as_mut().poll_flush(cx)).map_err(failed)?;
+                unit.made_progress();
+                self.needs_flush = false;
+            }
+            if !progress {
+                return Poll::Pending;
+            }
             unit.made_progress();
-            self.needs_flush = false;
+            *moved = true;
         }
-        if !progress {
-            return Poll::Pending;
-        }
-        unit.made_progress();
         Poll::Ready(Ok(()))
     }
 }

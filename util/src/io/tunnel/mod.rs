@@ -89,6 +89,7 @@ where
         b,
         a_to_b: Direction::new(Side::A),
         b_to_a: Direction::new(Side::B),
+        first: Side::B,
         buffer: 8 * 1_024,
         idle: None,
         half_close: None,
@@ -105,6 +106,8 @@ pub struct Tunnel<A, B> {
     b: B,
     a_to_b: Direction,
     b_to_a: Direction,
+    /// The stream that the next poll reads last.
+    first: Side,
     buffer: usize,
     idle: Option<Duration>,
     half_close: Option<Duration>,
@@ -188,6 +191,7 @@ impl<A, B> Tunnel<A, B> {
     /// assert_eq!((end.a_to_b, end.b_to_a), (0, 0));
     /// # }
     /// ```
+    #[track_caller]
     pub const fn buffer(mut self, bytes: usize) -> Self {
         assert!(
             bytes > 0,
@@ -221,7 +225,7 @@ impl<A, B> Tunnel<A, B> {
         (self.a_to_b.written, self.b_to_a.written)
     }
 
-    /// Copies until both directions must wait or have ended, one read and one write of each in turn.
+    /// Copies until both directions must wait or have ended.
     fn poll_copy(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (Side, io::Error)>>
     where
         A: AsyncRead + AsyncWrite + Unpin,
@@ -229,22 +233,23 @@ impl<A, B> Tunnel<A, B> {
     {
         self.a_to_b.allocate(self.buffer);
         self.b_to_a.allocate(self.buffer);
-        let (mut forth, mut back) = (true, true);
-        while forth || back {
-            if forth {
-                forth = (self.a_to_b.poll(cx, &mut self.a, &mut self.b)?).is_ready();
-            }
-            if back {
-                back = (self.b_to_a.poll(cx, &mut self.b, &mut self.a)?).is_ready();
-            }
-            if forth || back {
-                self.last = None;
-            }
+        let (mut moved, mut is_pending) = (false, false);
+        // The first one may use up the budget.
+        self.first = self.first.other();
+        for side in [self.first, self.first.other()] {
+            let polled = match side {
+                Side::A => (self.a_to_b).poll(cx, &mut self.a, &mut self.b, &mut moved)?,
+                Side::B => (self.b_to_a).poll(cx, &mut self.b, &mut self.a, &mut moved)?,
+            };
+            is_pending |= polled.is_pending();
         }
-        if self.a_to_b.is_closed && self.b_to_a.is_closed {
-            return Poll::Ready(Ok(()));
+        if moved {
+            self.last = None;
         }
-        Poll::Pending
+        if is_pending {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Polls the limit that applies now.
