@@ -1,5 +1,7 @@
 //! Runs the examples, and checks what they report.
 
+#[cfg(feature = "io")]
+mod proxy;
 #[cfg(feature = "idle")]
 mod reaper;
 #[cfg(feature = "schedule")]
