@@ -314,7 +314,7 @@ fn a_tunnel_without_limits_registers_nothing() {
 
 #[test]
 fn a_tunnel_needs_a_buffer() {
-    let message = "the buffer of a tunnel must have at least one byte";
+    let message = "a tunnel's buffer must not be empty";
     assert_panics(|| between(1).0.buffer(0), &[message]);
 }
 

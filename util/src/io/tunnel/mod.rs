@@ -23,6 +23,9 @@ use crate::limit::{Starved, poll_limit, saturating_add, setters, sleep_until};
 use direction::Direction;
 use tokio_wheel::Sleep;
 
+/// How many bytes a direction reads at most before it writes them, by default. It is tokio's size.
+const BUFFER: usize = 8 * 1_024;
+
 /// Copies between `a` and `b` in both directions.
 ///
 /// The future does what [`tokio::io::copy_bidirectional`](https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html)
@@ -87,10 +90,9 @@ where
     Tunnel {
         a,
         b,
-        a_to_b: Direction::new(Side::A),
-        b_to_a: Direction::new(Side::B),
+        a_to_b: Direction::new(BUFFER),
+        b_to_a: Direction::new(BUFFER),
         first: Side::B,
-        buffer: 8 * 1_024,
         idle: None,
         half_close: None,
         last: None,
@@ -108,7 +110,6 @@ pub struct Tunnel<A, B> {
     b_to_a: Direction,
     /// The stream that the next poll reads last.
     first: Side,
-    buffer: usize,
     idle: Option<Duration>,
     half_close: Option<Duration>,
     /// When something moved for the last time, or the first poll. `None` before the first poll and while a poll moves
@@ -175,7 +176,8 @@ impl<A, B> Tunnel<A, B> {
 
     /// Sets how many bytes each direction reads at most before it writes them. The default is 8 KiB.
     ///
-    /// The two buffers are allocated at the first poll.
+    /// The two buffers are allocated by this call. A tunnel with other buffers starts anew, so set them before the first
+    /// poll.
     ///
     /// # Panics
     ///
@@ -192,12 +194,9 @@ impl<A, B> Tunnel<A, B> {
     /// # }
     /// ```
     #[track_caller]
-    pub const fn buffer(mut self, bytes: usize) -> Self {
-        assert!(
-            bytes > 0,
-            "the buffer of a tunnel must have at least one byte"
-        );
-        self.buffer = bytes;
+    pub fn buffer(mut self, bytes: usize) -> Self {
+        assert!(bytes > 0, "a tunnel's buffer must not be empty");
+        (self.a_to_b, self.b_to_a) = (Direction::new(bytes), Direction::new(bytes));
         self
     }
 
@@ -231,20 +230,16 @@ impl<A, B> Tunnel<A, B> {
         A: AsyncRead + AsyncWrite + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,
     {
-        self.a_to_b.allocate(self.buffer);
-        self.b_to_a.allocate(self.buffer);
-        let (mut moved, mut is_pending) = (false, false);
-        // The first one may use up the budget.
+        let mut is_pending = false;
+        // The direction that comes first may use up the budget.
         self.first = self.first.other();
         for side in [self.first, self.first.other()] {
+            let (a, b, last) = (&mut self.a, &mut self.b, &mut self.last);
             let polled = match side {
-                Side::A => (self.a_to_b).poll(cx, &mut self.a, &mut self.b, &mut moved)?,
-                Side::B => (self.b_to_a).poll(cx, &mut self.b, &mut self.a, &mut moved)?,
+                Side::A => self.a_to_b.poll(cx, side, a, b, last)?,
+                Side::B => self.b_to_a.poll(cx, side, b, a, last)?,
             };
             is_pending |= polled.is_pending();
-        }
-        if moved {
-            self.last = None;
         }
         if is_pending {
             return Poll::Pending;
@@ -286,10 +281,15 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
         let this = self.get_mut();
         let had_budget = this.starved.had_budget();
-        let reason = match this.poll_copy(cx) {
-            Poll::Ready(Ok(())) => TunnelReason::Closed,
-            Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
-            Poll::Pending => ready!(this.poll_limit(had_budget, cx)),
+        let reason = loop {
+            break match this.poll_copy(cx) {
+                Poll::Ready(Ok(())) => TunnelReason::Closed,
+                Poll::Ready(Err((_, error))) if error.kind() == io::ErrorKind::Interrupted => {
+                    continue;
+                }
+                Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
+                Poll::Pending => ready!(this.poll_limit(had_budget, cx)),
+            };
         };
         let (a_to_b, b_to_a) = this.copied();
         Poll::Ready(TunnelEnd {
