@@ -48,6 +48,9 @@
 //! # }
 //! ```
 //!
+//! To copy between two streams, and to end that when both are silent or one has ended, use a [`tunnel`]. Its
+//! streams may be `TimeoutStream`s, for example with a minimum rate.
+//!
 //! # Where to put the stream
 //!
 //! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of

@@ -1,5 +1,6 @@
 //! A tunnel limits an upgraded connection, which the limits of the server no longer do.
 
+use axum::body::Body;
 use http_body_util::Empty;
 use hyper::{
     StatusCode,
@@ -25,20 +26,16 @@ fn a_tunnel_limits_an_upgraded_connection() {
             let (tunnels, mut tunnel_ends) = mpsc::unbounded_channel();
             let (to_backend, mut backend) = duplex(1_024);
             let to_backend = Arc::new(Mutex::new(Some(to_backend)));
-            let app = tower::service_fn(move |request: Request<Incoming>| {
-                let (tunnels, to_backend) = (tunnels.clone(), to_backend.clone());
-                async move {
-                    tokio::spawn(async move {
-                        let client = TokioIo::new(hyper::upgrade::on(request).await.unwrap());
-                        let backend = to_backend.lock().unwrap().take().unwrap();
-                        let tunnel = tunnel(client, backend).idle(secs(60)).half_close(secs(10));
-                        tunnels.send(tunnel.await).unwrap();
-                    });
-                    let response = Response::builder().status(status);
-                    let response = response.header(UPGRADE, "echo");
-                    io::Result::Ok(response.body(Empty::<Bytes>::new()).unwrap())
-                }
-            });
+            let upgrade = async move |request: Request<Body>| {
+                tokio::spawn(async move {
+                    let client = TokioIo::new(hyper::upgrade::on(request).await.unwrap());
+                    let backend = to_backend.lock().unwrap().take().unwrap();
+                    let tunnel = tunnel(client, backend).idle(secs(60)).half_close(secs(10));
+                    tunnels.send(tunnel.await).unwrap();
+                });
+                (status, [(UPGRADE, "echo")])
+            };
+            let app = Router::new().fallback(upgrade);
             let connections = Connections::new(Limits::new().idle(secs(5)).max_age(secs(20)));
             let server = serve(Memory(accepted), app).connections(&connections);
             let server = tokio::spawn(server.into_future());
