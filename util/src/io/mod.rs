@@ -118,6 +118,10 @@
 //!
 //! A stream with all limits takes 200 bytes in addition to the inner stream, and allocates nothing.
 //!
+//! A [`tunnel`] allocates two buffers of 8 KiB. If it has limits, it registers one entry with the timer, and a poll that moves
+//! bytes reads the clock once. These bytes leave the entry where it is. So it may wake the task once per timeout without
+//! need, and is then postponed.
+//!
 //! A timeout of 584 years or more is no limit, and [`TimeoutStream::limits`] returns `None` for it.
 //!
 //! # Coming from tokio-io-timeout

@@ -26,29 +26,31 @@ use tokio_wheel::Sleep;
 /// How many bytes a direction reads at most before it writes them, by default. It is tokio's size.
 const BUFFER: usize = 8 * 1_024;
 
-/// Copies between `a` and `b` in both directions.
+/// Copies between `a` and `b` in both directions, with limits.
 ///
-/// The future does what [`tokio::io::copy_bidirectional`](https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html)
-/// does. If one stream ends, the other is shut down after the last byte, and the opposite direction goes on. The future is
-/// ready when both directions have ended. Three things are different:
+/// When one stream ends, the tunnel writes what is left, shuts the other stream down, and goes on copying in the other
+/// direction. It is done when both streams have ended. So it can replace [`tokio::io::copy_bidirectional`], and has three
+/// things more:
 ///
-/// * A tunnel can have limits: [`idle`](Tunnel::idle) and [`half_close`](Tunnel::half_close).
-/// * The output is a [`TunnelEnd`]. It has the bytes of both directions however the tunnel ends.
-/// * If one direction always has bytes to copy, the other direction still gets its turns.
+/// * It can end sooner: after an [`idle`](Tunnel::idle) and a [`half_close`](Tunnel::half_close) timeout.
+/// * Its output, a [`TunnelEnd`], has the bytes of both directions, even if a stream has failed.
+/// * A direction that always has bytes to copy does not keep the other one waiting.
 ///
-/// A tunnel owns its streams, and closes them by dropping them. To keep a stream, pass `&mut stream`.
+/// [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html
 ///
-/// A byte counts when the other stream has accepted it. If a stream fails or a limit is exceeded, up to
-/// [`buffer`](Tunnel::buffer) bytes of each direction may have been read and not written.
+/// The tunnel owns its streams, so it closes them when it is dropped. To keep a stream, pass `&mut stream`.
+///
+/// A byte counts when the other stream has accepted it. At a failure or a timeout, each direction may lose up to one
+/// [`buffer`](Tunnel::buffer) of bytes that it has read but not written.
 ///
 /// # Cancel safety
 ///
-/// A tunnel may be polled in `select!` by reference, and polled again later. Dropping the tunnel loses the bytes
-/// that are read and not written.
+/// You can poll a tunnel by reference in `select!`, and again later. Dropping it loses the bytes that it has read but not
+/// written.
 ///
 /// # Panics
 ///
-/// A tunnel with a limit panics in the cases that [`sleep`](tokio_wheel::sleep()) lists. A tunnel without a limit needs no
+/// A tunnel with a limit panics in the cases that [`sleep`](tokio_wheel::sleep()) lists. One without limits needs no
 /// runtime.
 ///
 /// # Examples
@@ -123,10 +125,10 @@ pub struct Tunnel<A, B> {
 
 impl<A, B> Tunnel<A, B> {
     setters! {
-        /// Ends the tunnel after no byte has moved in either direction for this long.
+        /// Ends the tunnel when no byte has moved in either direction for this long.
         ///
-        /// A byte moves when a stream returns it from a read, and when a stream accepts it in a write. So a tunnel is idle
-        /// if both peers are silent, and also if a peer stops reading while the other has more to send.
+        /// A byte moves when a read returns it and when a write accepts it. The end of a stream counts as a byte. So a tunnel
+        /// is idle if both peers are silent, and also if one has more to send and the other does not read.
         ///
         /// # Examples
         ///
@@ -144,16 +146,18 @@ impl<A, B> Tunnel<A, B> {
         /// ```
         idle: Duration;
 
-        /// Replaces the idle timeout from the moment on at which one stream ends.
+        /// Sets another idle timeout, which replaces [`idle`](Self::idle) as soon as one stream has ended.
         ///
-        /// This is what HAProxy's `timeout client-fin` and `server-fin` are: bytes that still move in the other direction
-        /// start the limit again, so that a client may end its request and then receive for hours. Without this limit,
-        /// the idle timeout goes on. To limit the age of a tunnel, poll it by reference in a [`timeout`](tokio_wheel::timeout()),
-        /// as the example of [`copied`](Self::copied) does.
+        /// It is usually much shorter, because many peers that have ended their stream are gone. Bytes that still move start
+        /// the timeout again, as with HAProxy's `timeout client-fin` and `timeout server-fin`: a client may end its
+        /// request, and then receive for hours. Without this limit, `idle` applies to the end.
+        ///
+        /// To limit the age of a tunnel, poll it by reference in a [`timeout`](tokio_wheel::timeout()), as the example of
+        /// [`copied`](Self::copied) does.
         ///
         /// # Examples
         ///
-        /// A client has vanished behind its last byte, and the server never closes the connection:
+        /// The client has gone, and the server never closes its connection:
         ///
         /// ```
         /// use tokio_wheel::{Duration, Instant};
@@ -176,8 +180,7 @@ impl<A, B> Tunnel<A, B> {
 
     /// Sets how many bytes each direction reads at most before it writes them. The default is 8 KiB.
     ///
-    /// The two buffers are allocated by this call. A tunnel with other buffers starts anew, so set them before the first
-    /// poll.
+    /// This call allocates both buffers, so it must come before the first poll.
     ///
     /// # Panics
     ///
