@@ -21,6 +21,7 @@
 //! | start tasks later, once or periodically | [`schedule`] | `schedule` |
 //! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
+//! | copy between two connections, with an idle and a half-close timeout | [`io::tunnel`](io::tunnel()) | `io` |
 //! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
 //! | serve an axum router or a tower service, with these limits | [`serve`](hyper::serve()), [below](#a-server-with-limits) | `serve`, with `hyper` |
 //! | limit the time of HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |

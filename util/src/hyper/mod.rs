@@ -120,7 +120,8 @@
 //!
 //! * The connection ends with the reason [`Closed`](Reason::Closed).
 //! * The connection no longer counts as open, and it has no limits.
-//! * The handler must limit and close the I/O.
+//! * The handler must limit and close the I/O, for example with a `tunnel` of the module `io`: see the recipe
+//!   [CONNECT and WebSocket](https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/recipes.md#connect-and-websocket).
 //! * The I/O of the upgrade is a [`CountedIo`]. A handler that downcasts the I/O must name this type.
 //!
 //! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After hyper has sent

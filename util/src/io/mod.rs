@@ -48,6 +48,9 @@
 //! # }
 //! ```
 //!
+//! To copy between two streams, and to end that when both are silent or one has ended, use a [`tunnel`]. Its
+//! streams may be `TimeoutStream`s, for example with a minimum rate.
+//!
 //! # Where to put the stream
 //!
 //! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of
@@ -115,6 +118,10 @@
 //!
 //! A stream with all limits takes 200 bytes in addition to the inner stream, and allocates nothing.
 //!
+//! A [`tunnel`] allocates two buffers of 8 KiB. If it has limits, it registers one entry with the timer, and a poll that moves
+//! bytes reads the clock once. These bytes leave the entry where it is. So it may wake the task once per timeout without
+//! need, and is then postponed.
+//!
 //! A timeout of 584 years or more is no limit, and [`TimeoutStream::limits`] returns `None` for it.
 //!
 //! # Coming from tokio-io-timeout
@@ -137,6 +144,8 @@
 mod limiter;
 mod limits;
 mod stream;
+mod tunnel;
 
 pub use limits::{LimitExceeded, Limits, MinRate};
 pub use stream::TimeoutStream;
+pub use tunnel::{Side, Tunnel, TunnelEnd, TunnelReason, tunnel};

@@ -2,6 +2,8 @@
 
 #[cfg(all(feature = "http", feature = "serve"))]
 mod chain;
+#[cfg(feature = "io")]
+mod proxy;
 #[cfg(feature = "idle")]
 mod reaper;
 #[cfg(feature = "schedule")]

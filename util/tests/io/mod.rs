@@ -9,6 +9,7 @@ mod oracle;
 mod rate;
 mod same;
 mod timeouts;
+mod tunnel;
 
 use std::{
     collections::VecDeque,

@@ -7,6 +7,8 @@ mod limits;
 mod panics;
 mod shutdown;
 mod sockets;
+#[cfg(feature = "io")]
+mod upgrades;
 
 use std::{
     future::{Future, IntoFuture, pending},

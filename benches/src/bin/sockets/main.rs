@@ -13,6 +13,7 @@ mod report;
 mod storm;
 mod timeline;
 mod timer;
+mod tunnel;
 
 use clap::Parser;
 use tokio_wheel_benches::lab;
@@ -33,6 +34,8 @@ enum Args {
     Blocked(blocked::Args),
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
+    /// Shows what a tunnel with limits costs beside `tokio::io::copy_bidirectional`.
+    Tunnel(tunnel::Args),
     /// Plays a role for the process that started this one.
     #[command(hide = true)]
     Child { role: String },
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Args::Storm(args) => storm::run(&args),
         Args::Blocked(args) => blocked::run(&args),
         Args::Calm(args) => calm::run(&args),
+        Args::Tunnel(args) => tunnel::run(&args),
         Args::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;
             play(role, timer)
