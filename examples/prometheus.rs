@@ -45,6 +45,11 @@ impl Collector for TimerMetrics {
                 "Wake-ups of the driver",
                 metrics.driver_wakeups(),
             ),
+            (
+                "blocks",
+                "Blocks of workers that the watch has ended",
+                metrics.blocks(),
+            ),
         ];
         for (name, help, count) in counters {
             let counter = ConstCounter::new(count);

@@ -45,7 +45,7 @@
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
 //! No feature is on by default. The package `tokio-wheel-util` has a scheduler of tasks, a queue of delayed elements, a set of
-//! keys that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [which timer for which job][which-timer],
+//! keys that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [comparison with other timers][compare],
 //! [how it scales][scaling], [limitations], [figures] and [testing].
 //!
 //! # Which timer a future uses
@@ -134,12 +134,12 @@
 //! the crate emits no further events on that thread. If the subscriber panics, only the current event is
 //! lost. A slow subscriber delays the driver.
 //!
+//! [compare]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/compare.md
 //! [figures]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/figures.md
 //! [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md
 //! [migration]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md
 //! [scaling]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/scaling.md
 //! [testing]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/testing.md
-//! [which-timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md
 
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!("tokio-wheel needs a target with 64-bit atomics");

@@ -1,5 +1,5 @@
-//! The pages name only files, tests and scripts that exist, the workflow runs each step of `.ci/run`, and the floors of
-//! the core are those of CONTRIBUTING.md.
+//! The pages name only files, tests and scripts that exist, the workflow runs each step of `.ci/run`, and the layers of
+//! the core are those of ARCHITECTURE.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,15 +53,13 @@ fn first_cells(page: &str, columns: usize) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the names of the tests on a page: in tables with a column `test` or `test, or reason`, and after
-/// `migration::`.
-///
-/// Each row of a table with a column `test` must name a test.
+/// Returns the names of the tests on a page: in comments, such as ``<!-- test: `a::b` -->``, which readers do not see, and
+/// in tables with a column `test`, of which each row must name one.
 fn tests(page: &str) -> Vec<&str> {
-    let mut tests = codes(page);
-    tests.retain(|code| code.starts_with("migration::"));
+    let comments = page.split("<!-- test: ").skip(1);
+    let comments = comments.map(|rest| rest.split("-->").next().unwrap());
+    let mut tests: Vec<_> = comments.flat_map(codes).collect();
     let mut column = None;
-    let mut may_have_reason = false;
     let mut is_table = false;
     for line in page.lines() {
         let mut cells = line.split('|').map(str::trim);
@@ -69,12 +67,10 @@ fn tests(page: &str) -> Vec<&str> {
             is_table = false;
         } else if !is_table {
             is_table = true;
-            may_have_reason = line.contains("| test, or reason |");
-            column = cells.position(|cell| cell == "test" || cell == "test, or reason");
+            column = cells.position(|cell| cell == "test");
         } else if let (Some(column), false) = (column, line.contains("---|")) {
             let named = codes(cells.nth(column).unwrap_or_default());
-            let is_complete = may_have_reason || !named.is_empty();
-            assert!(is_complete, "the row names no test: {line}");
+            assert!(!named.is_empty(), "the row names no test: {line}");
             tests.extend(named);
         }
     }
@@ -162,12 +158,11 @@ fn each_promise_and_each_row_of_security_has_tests() {
     );
 }
 
-/// CONTRIBUTING.md names files of the core without `src/`, and in the questions about `util/src/`, without that.
+/// ARCHITECTURE.md names files of the core without `src/`, and in the questions about `util/src/`, without that.
 #[test]
 fn the_map_of_the_source_is_right() {
-    let contributing = read("CONTRIBUTING.md");
-    let (_, map) = contributing.split_once("### Where is it?").unwrap();
-    let files = codes(map).into_iter().filter(|code| {
+    let architecture = read("ARCHITECTURE.md");
+    let files = codes(&architecture).into_iter().filter(|code| {
         let is_path = code.ends_with(".rs") || code.ends_with('/');
         is_path && !code.contains("NAME")
     });
@@ -179,10 +174,10 @@ fn the_map_of_the_source_is_right() {
     assert!(files.len() > 20, "found only {} files", files.len());
     assert!(missing.is_empty(), "these do not exist: {missing:?}");
 
-    for (floor, rooms) in FLOORS.iter().enumerate() {
-        let room = rooms.last().unwrap();
-        let is_drawn = contributing.contains(&format!(" {floor}  {room} "));
-        assert!(is_drawn, "the layout must show {room} on floor {floor}");
+    for (layer, modules) in LAYERS.iter().enumerate() {
+        let module = modules.last().unwrap();
+        let is_drawn = architecture.contains(&format!(" {layer}  {module} "));
+        assert!(is_drawn, "the drawing must show {module} in layer {layer}");
     }
 }
 
@@ -236,8 +231,8 @@ fn the_workflow_runs_each_step_of_ci_run() {
     );
 }
 
-/// The rooms of each floor in `src/`, as CONTRIBUTING.md draws them. The lowest floor comes first.
-const FLOORS: [&[&str]; 4] = [&["error", "ground"], &["driver"], &["timer"], &["futures"]];
+/// The modules of each layer in `src/`, as ARCHITECTURE.md draws them. The lowest layer comes first.
+const LAYERS: [&[&str]; 4] = [&["error", "ground"], &["driver"], &["timer"], &["futures"]];
 /// Files and folders that are compiled only for tests. They may import anything.
 const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
 
@@ -306,7 +301,7 @@ fn imports(code: &str) -> Vec<(String, bool)> {
     imports
 }
 
-/// No file imports from a higher floor, and no imports form a circle.
+/// No file imports from a higher layer, and no imports form a circle.
 ///
 /// A re-export is not an import: a file that uses the name imports the item behind it.
 #[test]
@@ -347,10 +342,10 @@ fn imports_go_down_only() {
         }
     }
     assert!(found.len() > 100, "found only {} imports", found.len());
-    let floor = |module: &str| {
-        let room = module.split("::").next().unwrap();
-        let floor = FLOORS.iter().position(|rooms| rooms.contains(&room));
-        floor.unwrap_or_else(|| panic!("`{module}` must be in FLOORS"))
+    let layer = |module: &str| {
+        let outermost = module.split("::").next().unwrap();
+        let layer = LAYERS.iter().position(|of| of.contains(&outermost));
+        layer.unwrap_or_else(|| panic!("`{module}` must be in LAYERS"))
     };
     // Returns the file of the item behind a path. A module and an item that it re-exports may have the same name.
     let file_of = |mut path: String| {
@@ -379,8 +374,8 @@ fn imports_go_down_only() {
     {
         match file_of(path.clone()) {
             None => wrong.push(format!("{module} imports {path} from the root")),
-            Some(file) if floor(&file) > floor(module) => {
-                wrong.push(format!("{module} imports {file} from a higher floor"));
+            Some(file) if layer(&file) > layer(module) => {
+                wrong.push(format!("{module} imports {file} from a higher layer"));
             }
             Some(file) if is_import && file != *module => imports.push((module, file)),
             Some(_) => {}

@@ -260,7 +260,6 @@ fn draw_model(processor: &Processor, file: &Path) -> anyhow::Result<()> {
     let curve = |one: &Operation| Curve {
         name: title(one.timer).to_owned(),
         faint: false,
-        ours: one.timer == TokioWheel::NAME,
         points: (1..=128)
             .map(|n| (n as f64, one.cost(one.alone, 5_000.0, n, processor)))
             .collect(),
@@ -270,15 +269,15 @@ fn draw_model(processor: &Processor, file: &Path) -> anyhow::Result<()> {
     let marks = (0..8).map(|power| 1 << power);
     let marks = marks.map(|workers: i32| (f64::from(workers), workers.to_string()));
     Chart {
-        caption: "Churn after every 5 us of other work: flat if more workers cost nothing",
-        note: "Lower is better. A model predicts this, it is not measured.",
+        caption: "Predicted: the cost of setting and canceling a sleep, by the number of workers",
+        note: "A model, not measured. Lower is better. Each worker sets a sleep every 5 us.",
         source: &format!("scaling -- model, for {}", processor.name),
         x: Axis {
-            title: "worker threads, each on a core",
+            title: "worker threads, each on a core (logarithmic)",
             is_logarithmic: true,
             marks: marks.collect(),
         },
-        y: "ns per operation (logarithmic)",
+        y: "ns per sleep (logarithmic)",
         curves: &curves,
     }
     .draw(file)

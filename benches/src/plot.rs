@@ -34,7 +34,7 @@ pub fn title(timer: &str) -> &str {
 }
 
 /// Finds the title and the color of a timer. A state may follow the name after a comma:
-/// "tokio::time, armed" has the color of "tokio::time".
+/// "tokio::time, 20 us" has the color of "tokio::time".
 fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
     let name = timer.split(',').next().unwrap_or(timer);
     let mut timers = TIMERS.iter();
@@ -109,8 +109,6 @@ pub struct Curve {
     pub name: String,
     /// Whether to draw lighter lines.
     pub faint: bool,
-    /// Whether the curve shows this crate, and therefore stands out.
-    pub ours: bool,
     pub points: Vec<(f64, f64)>,
 }
 
@@ -169,10 +167,8 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        // The first curve is the thickest, so that it stays visible below the others.
-        let mut curves: Vec<_> = self.curves.iter().collect();
-        curves[1..].reverse();
-        for curve in curves {
+        // The first curve is this crate's, and lies above the others.
+        for curve in self.curves.iter().rev() {
             let points = curve.points.iter();
             let points = points.map(|point| (self.x.place(point.0), y.place(point.1)));
             chart.draw_series(LineSeries::new(points, curve.line()))?;
@@ -196,8 +192,7 @@ impl Curve {
     fn line(&self) -> ShapeStyle {
         let color = known(&self.name).map_or(GREY, |(_, color)| color);
         let strength = if self.faint { 0.5 } else { 1.0 };
-        let width = if self.ours { 4 } else { 2 };
-        color.mix(strength).stroke_width(width)
+        color.mix(strength).stroke_width(2)
     }
 }
 

@@ -99,9 +99,3 @@ struct Migration;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/recipes.md")]
 struct Recipes;
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/scaling.md")]
-struct Scaling;
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/which-timer.md")]
-struct WhichTimer;

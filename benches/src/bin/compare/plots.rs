@@ -15,11 +15,11 @@ use crate::{
     report::{Measured, OURS, Series, TOKIO},
 };
 
-/// The curves: a timer, whether it is armed (only `tokio::time` differs), and what to add to its name.
+/// The curves: a timer, whether an earlier timer is pending (only `tokio::time` differs), and what to add to its name.
 const CURVES: [(&str, bool, &str); 7] = [
     (OURS, true, ""),
-    (TOKIO, true, ", armed"),
-    (TOKIO, false, ", unarmed"),
+    (TOKIO, true, ""),
+    (TOKIO, false, ", none earlier"),
     (TokioAlt::NAME, true, ""),
     ("pingora", true, ""),
     ("futures_timer", true, ""),
@@ -27,7 +27,7 @@ const CURVES: [(&str, bool, &str); 7] = [
 ];
 
 const STATES: &str =
-    "Lower is better. armed: an earlier timer is pending, as on a server. unarmed: none is.";
+    "Lower is better. An earlier timer is pending, as on a server, except in the pale curve.";
 
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -46,8 +46,9 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
         Some((armed, x(pending as f64), series.median()))
     });
     let marks = CROWDS.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
-    let caption = "Churn on each of two threads: flat if pending sleeps cost nothing";
-    let title = "pending sleeps (logarithmic)";
+    let caption =
+        "Setting and canceling a sleep, on each of two threads, by how many others are pending";
+    let title = "other pending sleeps (logarithmic)";
     lines(path, caption, measured, title, marks.into(), &curves)
 }
 
@@ -60,8 +61,8 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
         Some((armed, workers as f64, series.median()))
     });
     let marks = [1, 2, 4, 8].map(|workers| (f64::from(workers), workers.to_string()));
-    let caption = "Churn on 1 to 8 workers: flat if more workers cost nothing";
-    let title = format!("worker threads, on {} cores", measured.cores);
+    let caption = "Setting and canceling a sleep, on each of 1 to 8 threads at once";
+    let title = format!("worker threads, on {} cores (logarithmic)", measured.cores);
     lines(path, caption, measured, &title, marks.into(), &curves)
 }
 
@@ -85,7 +86,7 @@ fn lines(
             is_logarithmic: true,
             marks,
         },
-        y: "ns per operation (logarithmic)",
+        y: "ns per sleep (logarithmic)",
         curves,
     }
     .draw(path)
@@ -101,7 +102,6 @@ fn curves(measured: &Measured, point: impl Fn(&Series) -> Option<(bool, f64, f64
         Curve {
             name: format!("{}{state}", title(peer)),
             faint: !armed,
-            ours: peer == OURS,
             points,
         }
     };

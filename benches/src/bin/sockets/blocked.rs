@@ -29,7 +29,7 @@ use crate::{
     clients::{Clients, FRAMES, Load},
     net::{self, BUFFER, Frame, MS},
     report::{self, Compare, Figure, Table},
-    timeline::{Plot, Trips},
+    timeline::{Plot, Trips, waits},
     timer::Timer,
 };
 
@@ -115,17 +115,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         args.rounds
     );
     report::print(scenes.iter().map(|(_, table, _)| table));
-    if let (Some(folder), [(blocks, table, all), ..]) = (&args.svg, &scenes[..]) {
+    if let (Some(folder), [(blocks, _, all), ..]) = (&args.svg, &scenes[..]) {
         let Blocks {
-            workers, length, ..
+            workers,
+            length,
+            pause,
+            ..
         } = blocks;
         Plot {
             caption: &format!(
-                "A task blocks one of {workers} workers for {length} ms: how long others wait"
+                "A task blocks for {length} ms: clients wait up to {}",
+                waits(all, 1.0)
             ),
-            note: &format!("{}. A lower curve is better.", table.caption),
+            note: &format!(
+                "Slowest round trip that began in each ms, with {workers} workers. Lower is better. \
+                 The block before ends at -{pause}."
+            ),
             source: "sockets -- blocked",
-            x: "ms after the block begins, when a round trip was scheduled",
+            x: "when the round trip began: ms after the block begins",
             before: AROUND,
         }
         .draw(all, &folder.join("blocking.svg"))?;

@@ -37,7 +37,7 @@ use crate::{
     clients::{Clients, FRAMES, Load, Trip},
     net::{self, BUFFER, Frame, MS},
     report::{self, Compare, Figure, Table},
-    timeline::{Plot, Trips, of},
+    timeline::{Plot, Trips, of, waits},
     timer::Timer,
 };
 
@@ -104,6 +104,31 @@ impl Storm {
         };
         format!("{count} {what}; window of {window} s")
     }
+
+    /// Returns the title of the plot, which says how long clients wait.
+    fn title(&self, waits: &str) -> String {
+        let what = match self.connections {
+            true => "connections close",
+            false => "timers fire",
+        };
+        let when = match self.spread {
+            0 => "at once",
+            _ => "within a second",
+        };
+        let count = HumanCount(self.count);
+        format!("{count} {what} {when}: p99.9 is {waits}")
+    }
+
+    fn note(&self) -> &'static str {
+        match self.connections {
+            true => "Slowest round trip that began in each ms. Lower is better.",
+            // A wheel moves them at the start of the coarse slot.
+            false => {
+                "Slowest round trip that began in each ms. Lower is better. \
+                 Before 0, wheels move the timers to finer slots."
+            }
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -142,7 +167,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         args.report.rounds,
     );
     report::print(storms.iter().map(|(_, _, table, _)| table));
-    for (name, _, table, all) in &storms {
+    for (name, storm, _, all) in &storms {
         let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
             of(all, timer).for_each(|trips| pooled += trips.window.clone());
@@ -153,10 +178,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if let Some(folder) = &args.svg {
             let file = folder.join(format!("storm-{name}.svg"));
             Plot {
-                caption: &table.caption,
-                note: "A lower curve is better. A gap means that no round trip began then.",
+                caption: &storm.title(&waits(all, 0.999)),
+                note: storm.note(),
                 source: "sockets -- storm",
-                x: "ms after the storm begins, when a round trip was scheduled",
+                x: "when the round trip began: ms after the timers are due",
                 before: BEFORE,
             }
             .draw(all, &file)?;
