@@ -39,9 +39,17 @@ fn a_panic_has_the_callers_frame() {
 
 /// A task awaits the future, as programs do. tokio's words name the remedy.
 #[test]
+#[expect(
+    clippy::redundant_async_block,
+    reason = "the location is that of the `await`"
+)]
 fn a_runtime_without_time_is_told_in_the_callers_frame() {
     let disabled = &["timers are disabled", "Call `enable_time`"];
-    let orphan = current_thread().block_on(async { pending_sleep(sleep(secs(60))) });
+    let orphan = {
+        let runtime = current_thread();
+        let _entered = runtime.enter();
+        pending_sleep(sleep(secs(60)))
+    };
     let runtime = without_time();
     let _entered = runtime.enter();
     assert_panics(|| drop(Timer::builder().build()), disabled);
