@@ -166,7 +166,10 @@ impl fmt::Display for BuildError {
                     "the watch's period must be between {min:?} and {max:?}, or `None`, got {given:?}"
                 )
             }
-            Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
+            Self::NoRuntime => f.write_str(
+                "a timer was built outside of a tokio runtime; build it within a runtime, or after \
+                 `Handle::enter`",
+            ),
             Self::RuntimeShutdown => {
                 f.write_str("a timer was built on a runtime that has shut down")
             }
@@ -207,7 +210,10 @@ pub struct TryCurrentError(pub(crate) ());
 
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the default timer was requested outside of a tokio runtime")
+        f.write_str(
+            "the default timer was requested outside of a tokio runtime; request it within a runtime, or \
+             after `Handle::enter`",
+        )
     }
 }
 

@@ -41,7 +41,7 @@ use std::{
     task::{Wake, Waker},
 };
 
-use bounded_wheel::{CHUNK, Key, Order, Tick};
+use bounded_wheel::{CHUNK, Key, Tick};
 use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 
 use crate::driver::{

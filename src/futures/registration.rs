@@ -154,9 +154,14 @@ impl Sleep {
             self.key = None;
             // The thread looks the timer up only if the timer that it remembers refuses the sleep, and then only once while
             // the runtime shuts down: each look-up makes another timer, which has ended.
-            for next in [default::registrar, default::look_up_registrar] {
-                let registrar = self.registrar.insert(next());
-                match registrar.register(self.deadline, (cx.waker(), self.site)) {
+            for looks_up in [false, true] {
+                // A function pointer would lose the location of the caller.
+                let next = match looks_up {
+                    false => default::registrar(),
+                    true => default::look_up_registrar(),
+                };
+                let next = self.registrar.insert(next);
+                match next.register(self.deadline, (cx.waker(), self.site)) {
                     Ok(key) => {
                         self.key = Some(key);
                         return Poll::Pending;

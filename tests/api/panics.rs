@@ -3,7 +3,7 @@
 #![cfg(feature = "test-util")]
 
 use std::{
-    future::{Future, pending},
+    future::{Future, pending, poll_fn},
     task::Waker,
 };
 
@@ -27,21 +27,43 @@ fn a_panic_has_the_callers_frame() {
     assert_panics(|| drop(timer.interval(zero)), &[period]);
     assert_panics(|| drop(timer.interval_at(now, zero)), &[period]);
 
-    assert_panics(|| drop(Timer::current()), &["outside of a tokio runtime"]);
-    {
-        let without_time = without_time();
-        let _entered = without_time.enter();
-        let disabled = "timers are disabled";
-        assert_panics(|| drop(Timer::builder().build()), &[disabled]);
-        assert_panics(|| drop(Timer::builder().install()), &[disabled]);
-        assert_panics(|| drop(Timer::current()), &[disabled]);
-        assert_panics(|| drop(Timer::try_current()), &[disabled]);
-    }
+    let remedy = "request it within a runtime, or after `Handle::enter`";
+    let outside = &["outside of a tokio runtime", remedy];
+    assert_panics(|| drop(Timer::current()), outside);
 
     let _entered = runtime.enter();
     assert_panics(|| tokio_wheel::resume(), &["time is not frozen"]);
     tokio_wheel::pause();
     assert_panics(|| tokio_wheel::pause(), &["time is already frozen"]);
+}
+
+/// A task awaits the future, as programs do. tokio's words name the remedy.
+#[test]
+#[expect(
+    clippy::redundant_async_block,
+    reason = "the location is that of the `await`"
+)]
+fn a_runtime_without_time_is_told_in_the_callers_frame() {
+    let disabled = &["timers are disabled", "Call `enable_time`"];
+    let orphan = {
+        let runtime = current_thread();
+        let _entered = runtime.enter();
+        pending_sleep(sleep(secs(60)))
+    };
+    let runtime = without_time();
+    let _entered = runtime.enter();
+    assert_panics(|| drop(Timer::builder().build()), disabled);
+    assert_panics(|| drop(Timer::builder().install()), disabled);
+    assert_panics(|| drop(Timer::current()), disabled);
+    assert_panics(|| drop(Timer::try_current()), disabled);
+
+    assert_panics(|| runtime.block_on(async { sleep(ms(1)).await }), disabled);
+    assert_panics(|| runtime.block_on(async { orphan.await }), disabled);
+    let limited = timeout(ms(1), pending::<()>());
+    assert_panics(|| runtime.block_on(async { limited.await }), disabled);
+    let mut ticks = interval(ms(1));
+    let ticks = poll_fn(|cx| ticks.poll_tick(cx));
+    assert_panics(|| runtime.block_on(ticks), disabled);
 }
 
 /// With the shortest tick, a clock has the fewest years.

@@ -70,11 +70,13 @@ fn an_error_says_what_is_wrong_with_the_runtime() {
     let built = || [Timer::builder().build(), Timer::builder().install()];
     for outside in built() {
         assert!(matches!(outside, Err(BuildError::NoRuntime)));
-        let message = "a timer was built outside of a tokio runtime";
+        let message = "a timer was built outside of a tokio runtime; build it within a runtime, or after \
+                       `Handle::enter`";
         assert_eq!(outside.unwrap_err().to_string(), message);
     }
     let outside = Timer::try_current().unwrap_err();
-    let message = "the default timer was requested outside of a tokio runtime";
+    let message = "the default timer was requested outside of a tokio runtime; request it within a \
+                   runtime, or after `Handle::enter`";
     assert_eq!(outside.to_string(), message);
     // A wrong value is found there too.
     let wrong = Timer::builder().tick(Duration::ZERO).build();

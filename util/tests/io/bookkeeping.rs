@@ -2,10 +2,12 @@
 
 use super::*;
 
-/// The documentation of `io` states this size. A stream allocates nothing.
+/// The documentation of `io` states this size. A stream allocates nothing. With the feature `call-sites` of the core, each of
+/// its two sleeps is longer.
 #[test]
 fn all_limits_take_200_bytes() {
-    assert_eq!(size_of::<TimeoutStream<()>>(), 200);
+    let sites = 2 * (size_of::<Sleep>() - 32);
+    assert_eq!(size_of::<TimeoutStream<()>>() - sites, 200);
 }
 
 /// Limits that no operation reaches.
