@@ -6,7 +6,7 @@ use super::*;
 /// its two sleeps is longer.
 #[test]
 fn all_limits_take_200_bytes() {
-    let sites = 2 * (size_of::<Sleep>() - 32);
+    let sites = 2 * (size_of::<tokio_wheel::Sleep>() - 32);
     assert_eq!(size_of::<TimeoutStream<()>>() - sites, 200);
 }
 
