@@ -19,7 +19,9 @@ use tokio::{
 
 pub use end::{Side, TunnelEnd, TunnelReason};
 
-use crate::limit::{Starved, poll_limit, saturating_add, setters, sleep_until};
+use crate::limit::{
+    Starved, has_budget_remaining, poll_limit, saturating_add, setters, sleep_until,
+};
 use direction::Direction;
 use tokio_wheel::Sleep;
 
@@ -94,7 +96,7 @@ where
         b,
         a_to_b: Direction::new(BUFFER),
         b_to_a: Direction::new(BUFFER),
-        first: Side::B,
+        first: Side::A,
         idle: None,
         half_close: None,
         last: None,
@@ -110,7 +112,7 @@ pub struct Tunnel<A, B> {
     b: B,
     a_to_b: Direction,
     b_to_a: Direction,
-    /// The stream that the next poll reads last.
+    /// The stream that the next poll reads first.
     first: Side,
     idle: Option<Duration>,
     half_close: Option<Duration>,
@@ -234,8 +236,6 @@ impl<A, B> Tunnel<A, B> {
         B: AsyncRead + AsyncWrite + Unpin,
     {
         let mut is_pending = false;
-        // The direction that comes first may use up the budget.
-        self.first = self.first.other();
         for side in [self.first, self.first.other()] {
             let (a, b, last) = (&mut self.a, &mut self.b, &mut self.last);
             let polled = match side {
@@ -243,6 +243,11 @@ impl<A, B> Tunnel<A, B> {
                 Side::B => self.b_to_a.poll(cx, side, b, a, last)?,
             };
             is_pending |= polled.is_pending();
+        }
+        // The direction that came first may have used up the budget. Otherwise the order stays, because a direction that is
+        // last and then first finds few bytes to read.
+        if !has_budget_remaining() {
+            self.first = self.first.other();
         }
         if is_pending {
             return Poll::Pending;
