@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 cargo build --release -p tokio-wheel-benches --bins --example scaling
-# tokio's alternative timer takes part if this build exists.
+# tokio's alternative timer is measured, too, if this build exists.
 RUSTFLAGS="--cfg tokio_unstable" \
     cargo build --release -p tokio-wheel-benches --bins --target-dir "$target/alt"
 

@@ -1,19 +1,18 @@
-//! A TCP echo server on tokio-wheel that brings its own load, beside the same server on
-//! `tokio::time`.
+//! A TCP echo server on tokio-wheel with its own load, compared with the same server on `tokio::time`.
 //!
 //! Each connection has two timers, like the connections of a real server. A `timeout` limits every
 //! read and is nearly always canceled. The idle limit is one `Sleep`, which every message resets.
 //! The clients are real clients over loopback sockets.
 //!
-//! After a calm comes the storm. Half of the connections expire all at once, together with very many
-//! sessions without a socket. The server must close these connections never early, and as little late
-//! as it can. During the storm, the other clients talk and measure their round trips.
+//! After some steady load comes a storm: half of the connections expire at once, together with very many
+//! sessions without a socket. No connection may be closed early, and all should be closed soon. Meanwhile,
+//! the other clients send messages and measure their round trips.
 //!
 //! A second scene measures the round trips beside a task that blocks its worker.
 //!
 //! ```text
-//! cargo run --release -p echo-server                        # both timers in turn, three rounds: 35 s
-//! cargo run --release -p echo-server -- --think 0           # capacity: as much as the machine gives
+//! cargo run --release -p echo-server                        # three rounds of each timer: 35 s
+//! cargo run --release -p echo-server -- --think 0           # as many messages as the machine can handle
 //! ```
 //!
 //! This program compares two timers, so its server is generic over them. To copy a plain server, take one of these:
@@ -50,14 +49,14 @@ use crate::{
     timers::{Tokio, Wheel},
 };
 
-/// A TCP echo server on tokio-wheel with a load of its own, beside the same server on tokio::time.
+/// Compares a TCP echo server on tokio-wheel with the same server on tokio::time.
 ///
-/// Active clients measure their round trips, first in a calm, then in a storm: all idle connections
-/// and all sessions expire at once. Then fewer clients measure them beside a task that blocks.
+/// Clients measure their round trips under steady load, in a storm (all idle connections and all
+/// sessions expire at once), and beside a task that blocks.
 #[derive(Parser)]
 #[command(name = "echo-server")]
 struct Args {
-    /// How many clients connect, each over a socket and a local port of its own. Half of them talk.
+    /// How many clients connect, each over a socket and a local port of its own. Half of them send messages.
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(10..=16_000))]
     connections: u64,
 
@@ -65,7 +64,7 @@ struct Args {
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     sessions: u64,
 
-    /// How many milliseconds the calm lasts.
+    /// How many milliseconds the steady load before the storm lasts.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(300..=86_400_000))]
     millis: u64,
 

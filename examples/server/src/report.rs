@@ -50,12 +50,12 @@ impl Run {
 
     /// Returns the rows of the report: their names, and their values.
     fn rows(&self, plan: &Plan) -> Vec<Row> {
-        let mut rows = times("calm: round trip", &self.calm);
+        let mut rows = times("steady load: round trip", &self.calm);
         rows.extend(times("storm: round trip", &self.storm));
-        rows.extend(times("storm: idle late", &self.idle));
-        rows.extend(times("storm: sessions late", &self.sessions));
+        rows.extend(times("storm: lateness of idle timeouts", &self.idle));
+        rows.extend(times("storm: lateness of other timers", &self.sessions));
         let messages = self.calm.len() as f64 / plan.calm.as_secs_f64();
-        rows.push(("calm: messages/s".into(), Some(messages)));
+        rows.push(("steady load: messages/s".into(), Some(messages)));
         rows.push(("connections lost".into(), Some(self.dropped as f64)));
         rows.push(("timers that fired early".into(), Some(self.early as f64)));
         rows.push((
@@ -69,29 +69,30 @@ impl Run {
 /// Prints the figures of the storm: of one timer, or of two side by side.
 pub(crate) fn print(plan: &Plan, timers: [(&str, &[Run]); 2]) {
     println!(
-        "The storm. Of {} connections, {} talk, also after the calm of {:?}. Then the other {}\n\
-         connections and {} sessions without a socket expire at once. Round trips of the storm: of\n\
-         the first {STORM:?}. Idle limit: {:?}. A client thinks for {:?}.\n",
-        plan.connections,
+        "Storm: {} of {} connections send a message every {} ms. After {} ms of steady load, the other\n\
+         {} connections reach their idle timeout of {} ms, and {} other timers fire at the same time.\n\
+         The round trips of the storm are those of its first {} ms.\n",
         plan.active(),
-        plan.calm,
+        plan.connections,
+        plan.think.as_millis(),
+        plan.calm.as_millis(),
         plan.idle(),
+        plan.limits.idle.as_millis(),
         plan.sessions,
-        plan.limits.idle,
-        plan.think,
+        STORM.as_millis(),
     );
     print_table(timers.map(|(name, runs)| (name, runs.iter().map(|run| run.rows(plan)).collect())));
-    println!("Medians of the rounds, with [the lowest to the highest].");
+    println!("Median of the rounds [lowest highest].");
 }
 
 /// Prints the figures beside a task that blocks.
 pub(crate) fn print_blocked(timers: [(&str, &[block::Run]); 2]) {
     println!(
-        "\nA task that blocks a worker for {:?}, five times a second. {} clients send a message every\n\
-         {:?}.\n",
-        block::BLOCK,
+        "\nBlocked worker: a task blocks for {} ms, five times a second. {} clients send a message\n\
+         every {} ms.\n",
+        block::BLOCK.as_millis(),
         block::CLIENTS,
-        block::THINK,
+        block::THINK.as_millis(),
     );
     print_table(timers.map(|(name, runs)| (name, runs.iter().map(block_rows).collect())));
     for (name, runs) in timers {
