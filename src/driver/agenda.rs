@@ -282,9 +282,13 @@ impl<D> Agenda<D> {
     }
 
     /// Begins a rest of the watch, which sleeps until the tick that is returned: see [`blocks`](super::blocks).
-    pub(crate) fn begin_rest(&self) -> Tick {
+    ///
+    /// Returns `None` during a turn, which disarms before it arms for a tick. Model: `timer::loom_tests::rest_races_turn`.
+    pub(crate) fn begin_rest(&self) -> Option<Tick> {
+        let parked = self.parked.lock();
+        parked.as_ref()?.driver.as_ref()?;
         self.blocks.begin_rest();
-        self.armed.0.fetch_min(NEVER, Ordering::AcqRel)
+        Some(self.armed.0.fetch_min(NEVER, Ordering::AcqRel))
     }
 
     /// Drops the alarm and the driver, because they may keep parts of the runtime alive.

@@ -9,10 +9,10 @@
 //!
 //! # When it looks
 //!
-//! Every [period](DEFAULT_PERIOD), and [soon](SOON) after a look at which workers have moved that may now block. After
-//! [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch [rests](super::blocks). It then looks again a
-//! period after the armed tick, because a timer that is due must not wait for a blocked worker either, or when a thread
-//! uses the timer. So an idle process has no wake-ups.
+//! Every [period](DEFAULT_PERIOD), for all runtimes at the same time, and [soon](SOON) after a look at which workers have moved
+//! that may now block. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch
+//! [rests](super::blocks). It then looks again a period after the armed tick, because a timer that is due must not wait for a
+//! blocked worker either, or when a thread uses the timer. So an idle process has no wake-ups.
 //!
 //! # The thread
 //!
@@ -49,13 +49,14 @@ pub(crate) const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
 const SOON: u32 = 6;
 
 /// The number of quiet looks after which the watch rests.
-const QUIET: u32 = 10;
+const QUIET: u32 = 5;
 
 /// The watch of a process.
 pub(crate) struct Watch(Mutex<State>);
 
 struct State {
-    thread: Option<Thread>,
+    /// The thread, and when it was started.
+    thread: Option<(Thread, Instant)>,
     timers: Vec<Watched>,
 }
 
@@ -65,6 +66,8 @@ struct Watched {
     runtime: runtime::Handle,
     workers: Workers,
     period: Duration,
+    /// The time from which all runtimes count periods.
+    origin: Instant,
     /// The number of looks in a row at which nothing had changed, or no entry was pending.
     quiet: u32,
     /// When the next look is due. `None` while the watch rests and no entry is pending.
@@ -96,18 +99,20 @@ impl Watch {
         if state.thread.is_none() {
             let thread = thread::Builder::new().name("tokio-wheel-watch".into());
             let spawned = thread.spawn(|| self.run());
-            state.thread = spawned.ok().map(|it| it.thread().clone());
+            state.thread = spawned.ok().map(|it| (it.thread().clone(), now));
         }
-        let Some(thread) = &state.thread else {
+        let Some((thread, origin)) = &state.thread else {
             return;
         };
         thread.unpark();
         let _ = timer.agenda.blocks.watch.set(thread.clone());
+        let origin = *origin;
         state.timers.push(Watched {
             timer,
-            workers: Workers::new(runtime.metrics().num_workers(), now),
+            workers: Workers::new(runtime.metrics().num_workers(), period, now),
             runtime,
             period,
+            origin,
             quiet: 0,
             next: Some(now + period),
         });
@@ -160,7 +165,7 @@ impl Watched {
         let blocks = &agenda.blocks;
         if self.quiet >= QUIET && !blocks.is_resting() {
             // A thread has used the timer.
-            (self.quiet, self.next) = (0, Some(now + self.period));
+            (self.quiet, self.next) = (0, Some(self.after(now)));
         }
         if self.next.is_none_or(|next| now < next) {
             return self.next;
@@ -174,10 +179,10 @@ impl Watched {
             (parks, metrics.worker_total_busy_duration(worker))
         });
         if seen.wakes {
-            blocks.count.fetch_add(1, Relaxed);
             tasks.push((self.runtime.clone(), self.timer.clone(), None));
         }
-        let longest = self.workers.longest_block().as_nanos() as u64;
+        blocks.count.fetch_add(seen.counts, Relaxed);
+        let longest = seen.longest.as_nanos() as u64;
         blocks.longest.fetch_max(longest, Relaxed);
         if cfg!(feature = "tracing") {
             let report = |ended| (self.runtime.clone(), self.timer.clone(), Some(ended));
@@ -190,12 +195,22 @@ impl Watched {
         } else {
             self.quiet.saturating_add(1)
         };
-        self.next = if self.quiet < QUIET {
-            Some(now + self.period / if seen.may_block { SOON } else { 1 })
-        } else {
-            let alarm = agenda.clock.instant(agenda.begin_rest());
-            alarm.map(|alarm| alarm.into_std().max(now) + self.period)
+        let resting = (self.quiet >= QUIET).then(|| agenda.begin_rest());
+        self.next = match resting.flatten() {
+            Some(until) => {
+                let alarm = agenda.clock.instant(until);
+                alarm.map(|alarm| self.after(alarm.into_std().max(now)))
+            }
+            None if seen.may_block => Some(now + self.period / SOON),
+            None => Some(self.after(now)),
         };
         self.next
+    }
+
+    /// Returns the time of the next look: a multiple of the period, so that one wake-up of the thread serves all runtimes.
+    fn after(&self, instant: Instant) -> Instant {
+        let soon = instant + self.period / SOON;
+        let elapsed = soon.saturating_duration_since(self.origin).as_nanos();
+        soon + self.period - Duration::from_nanos((elapsed % self.period.as_nanos()) as u64)
     }
 }

@@ -11,11 +11,17 @@
 //!
 //! So the watch wakes once for each block. If no active worker has moved since the last wake-up, the last change since
 //! then was that some worker parked, and that worker waits in the driver.
+//!
+//! A block counts when it is as long as the watch's period. A shorter one may be a task that computes for some milliseconds.
 
 use std::time::{Duration, Instant};
 
 /// The workers of a runtime, as of the last look.
-pub(crate) struct Workers(Vec<Worker>);
+pub(crate) struct Workers {
+    all: Vec<Worker>,
+    /// The length from which on a block counts.
+    least: Duration,
+}
 
 #[derive(Clone)]
 struct Worker {
@@ -41,24 +47,23 @@ pub(crate) struct Seen {
     pub(crate) wakes: bool,
     /// Whether a worker may block that was not active at the last look.
     pub(crate) may_block: bool,
-    /// The lengths of blocks that have ended.
+    /// The number of blocks that count from now on.
+    pub(crate) counts: u64,
+    /// The length of the longest block that counts, among those that last or have ended since the last look.
+    pub(crate) longest: Duration,
+    /// The lengths of blocks that have ended, and count.
     pub(crate) ended: Vec<Duration>,
 }
 
 impl Workers {
-    pub(crate) fn new(number: usize, now: Instant) -> Self {
+    pub(crate) fn new(number: usize, least: Duration, now: Instant) -> Self {
         let worker = Worker {
             counts: (0, Duration::ZERO),
             since: now,
             block: None,
         };
-        Self(vec![worker; number])
-    }
-
-    /// Returns the length of the longest block that lasts.
-    pub(crate) fn longest_block(&self) -> Duration {
-        let blocks = self.0.iter().filter_map(|it| it.block);
-        blocks.max().unwrap_or_default()
+        let all = vec![worker; number];
+        Self { all, least }
     }
 
     /// Compares the counts of all workers with those of the last look.
@@ -70,12 +75,19 @@ impl Workers {
     ) -> Seen {
         let mut seen = Seen::default();
         let (mut is_any_parked, mut is_any_still) = (false, false);
-        for (index, worker) in self.0.iter_mut().enumerate() {
+        for (index, worker) in self.all.iter_mut().enumerate() {
             let counts = read(index);
             let has_changed = counts != worker.counts;
             if has_changed {
+                if let Some(last) = worker.block.take() {
+                    // The watch may have rested meanwhile. The worker was busy for as long as it was blocked.
+                    let busy = counts.1.saturating_sub(worker.counts.1);
+                    let length = last.max(busy.min(now - worker.since));
+                    seen.note(last, length, self.least);
+                    seen.ended
+                        .extend(Some(length).filter(|it| *it >= self.least));
+                }
                 (worker.counts, worker.since) = (counts, now);
-                seen.ended.extend(worker.block.take());
             }
             let is_new = worker.is_active() && worker.block.is_none();
             seen.has_changed |= has_changed;
@@ -85,13 +97,25 @@ impl Workers {
         }
         seen.may_block &= is_any_parked;
         seen.wakes = is_any_parked && is_any_still && (is_late || !seen.has_changed);
-        for worker in self.0.iter_mut().filter(|it| it.is_active()) {
+        for worker in self.all.iter_mut().filter(|it| it.is_active()) {
             // A worker that has changed at this look is not blocked.
             if worker.since < now && (seen.wakes || worker.block.is_some()) {
-                worker.block = Some(now - worker.since);
+                let length = now - worker.since;
+                let last = worker.block.replace(length);
+                seen.note(last.unwrap_or_default(), length, self.least);
             }
         }
         seen
+    }
+}
+
+impl Seen {
+    /// Notes a block which had one length at the last look, and has another one now.
+    fn note(&mut self, last: Duration, length: Duration, least: Duration) {
+        if length >= least {
+            self.counts += u64::from(last < least);
+            self.longest = self.longest.max(length);
+        }
     }
 }
 
@@ -112,7 +136,7 @@ mod tests {
         /// Makes workers that are parked.
         fn new(workers: usize) -> Self {
             let mut hand = Self {
-                workers: Workers::new(workers, Instant::now()),
+                workers: Workers::new(workers, 2 * PERIOD, Instant::now()),
                 counts: vec![(1, Duration::ZERO); workers],
                 now: Instant::now(),
             };
@@ -138,7 +162,7 @@ mod tests {
 
         /// Returns how long the worker has blocked.
         fn block(&self, worker: usize) -> Option<Duration> {
-            self.workers.0[worker].block
+            self.workers.all[worker].block
         }
 
         fn wakes(&mut self) -> bool {
@@ -152,19 +176,46 @@ mod tests {
         hand.turn(0);
         let seen = hand.look();
         assert!(seen.may_block && !seen.wakes, "it has just become active");
-        assert!(hand.wakes());
+        let seen = hand.look();
+        assert_eq!((seen.wakes, seen.counts), (true, 0), "it may just compute");
         assert_eq!(hand.block(0), Some(PERIOD));
         // The worker that was woken parks, and handles events from now on.
         for periods in 2..20 {
             hand.counts[1].0 += 2;
-            assert!(!hand.wakes());
-            assert_eq!(hand.block(0), Some(periods * PERIOD));
+            let seen = hand.look();
+            assert_eq!((seen.wakes, seen.counts), (false, u64::from(periods == 2)));
+            assert_eq!(seen.longest, periods * PERIOD);
         }
         assert!(!hand.wakes(), "another worker waits in the driver");
         hand.turn(0);
         let seen = hand.look();
         assert_eq!((seen.ended, seen.wakes), (vec![20 * PERIOD], false));
         assert_eq!(hand.look(), Seen::default());
+    }
+
+    #[test]
+    fn a_task_that_computes_for_a_moment_does_not_count() {
+        let mut hand = Hand::new(2);
+        hand.turn(0);
+        assert!(!hand.wakes() && hand.wakes());
+        hand.turn(0);
+        hand.counts[0].1 += PERIOD;
+        let seen = hand.look();
+        assert!(seen.has_changed && seen.ended.is_empty() && seen.counts == 0);
+    }
+
+    /// The watch rests meanwhile, because nothing else moves.
+    #[test]
+    fn a_block_counts_in_full_although_the_watch_rested() {
+        let mut hand = Hand::new(2);
+        hand.turn(0);
+        assert!(!hand.wakes() && hand.wakes());
+        hand.now += 100 * PERIOD;
+        hand.turn(0);
+        hand.counts[0].1 += 90 * PERIOD;
+        let seen = hand.look();
+        assert_eq!((seen.counts, seen.longest), (1, 90 * PERIOD));
+        assert_eq!(seen.ended, [90 * PERIOD]);
     }
 
     #[test]

@@ -144,12 +144,15 @@ impl Builder {
     /// Sets how often the watch looks at the runtime's workers, or turns the watch off.
     ///
     /// If a task blocks a worker for long, a tokio runtime may stop handling all of its sockets and timers, although other
-    /// workers are idle. The watch is a thread that then wakes another worker. It holds sockets and timers up for at
-    /// most about 1.2 periods. [`Metrics`](crate::Metrics::blocks) tells how often that happened. One thread serves all
-    /// runtimes of a process, and sleeps while they are idle. The watch cannot help if all workers are blocked, nor a task
-    /// that the blocked task has just woken.
+    /// workers are idle. The watch is a thread that then wakes another worker, so that a blocked one holds sockets and timers
+    /// up for at most about 1.2 periods. [`Metrics::blocks`](crate::Metrics::blocks) tells how often a task blocked for a
+    /// period. The watch cannot help if all workers are blocked, nor a task that the blocked task has just woken.
     ///
-    /// A period is between 1 ms and 1 s, and the default is 10 ms. A runtime with one worker has no watch.
+    /// A period is between 1 ms and 1 s, and the default is 10 ms. A runtime with one worker has no watch. The watch looks while
+    /// the runtime uses its timers, and rests between: see [limitations]. One thread serves all runtimes of a process, and lives
+    /// as long as the process. A runtime with several timers needs the watch of one of them: turn it off for the others.
+    ///
+    /// [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md#blocked-workers
     ///
     /// # Examples
     ///

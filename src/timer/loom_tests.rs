@@ -303,8 +303,27 @@ fn rest_races_register() {
         let until = shared.agenda.begin_rest();
         let _sleeper = sleeper.join().unwrap();
         assert!(
-            until <= 2 || !shared.agenda.blocks.is_resting(),
-            "rests until tick {until}"
+            until.is_none_or(|until| until <= 2) || !shared.agenda.blocks.is_resting(),
+            "rests until tick {until:?}"
+        );
+    });
+}
+
+/// A blocked worker makes no timer late: the watch begins to rest while the driver takes a turn. It must not sleep beyond the
+/// tick that the driver arms for.
+#[test]
+fn rest_races_turn() {
+    model(|mut harness| {
+        let _sleeper = harness.spawn_sleeper(0, 3).join().unwrap();
+        let timer = harness.timer.clone();
+        let watch = thread::spawn(move || timer.shared().agenda.begin_rest());
+        harness.take_turn();
+        let until = watch.join().unwrap();
+        let shared = harness.timer.shared();
+        assert!(
+            until.is_none_or(|until| until <= 3) || !shared.agenda.blocks.is_resting(),
+            "rests until tick {until:?}, armed is {}",
+            shared.agenda.armed()
         );
     });
 }

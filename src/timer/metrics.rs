@@ -140,9 +140,9 @@ impl Metrics {
     /// Returns how often a blocked worker stopped the runtime, so that the [watch](crate::Builder::watch) woke another
     /// worker.
     ///
-    /// The watch counts a block once, however long it lasts. A block that is shorter than 1.2 periods of the watch may go
-    /// unnoticed. While other workers handle events, a blocked worker stops nobody and is not counted. A worker that
-    /// polls 61 tasks without looking for events counts as blocked meanwhile.
+    /// The watch counts a block once, however long it lasts, and only if it lasts for a period of the watch. While other
+    /// workers handle events, a blocked worker stops nobody and is not counted. A worker that polls 61 tasks without looking
+    /// for events counts as blocked meanwhile.
     ///
     /// # Examples
     ///
@@ -168,8 +168,8 @@ impl Metrics {
 
     /// Returns the length of the longest of the [`blocks`](Self::blocks).
     ///
-    /// This is a lower bound. The block may have been longer, usually by at most two periods of the watch, and by more
-    /// if nothing else happened on the runtime for ten periods.
+    /// This is a lower bound: the block may have been longer by two periods of the watch. If nothing else happens on the
+    /// runtime, a block that lasts counts in full only after it has ended.
     pub fn longest_block(&self) -> Duration {
         self.longest_block
     }

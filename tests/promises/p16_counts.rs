@@ -38,7 +38,7 @@ fn a_block_counts_once_and_is_no_longer_than_it_was() {
                 sleep(ms(30)).await;
             }
             let metrics = timer.metrics();
-            assert!(metrics.longest_block() > ms(1));
+            assert!(metrics.longest_block() >= ms(10));
             assert!(metrics.longest_block() <= longest, "{metrics:?}");
         });
     });
