@@ -125,7 +125,7 @@
 //! | `batch` | `steps` | the number of entries and slots that the driver visited, at most 128 |
 //! | `batch` | `interrupted` | whether more work is left |
 //! | `timer shut down` | `pending` | the number of pending entries that the shutdown removed |
-//! | `a task blocked a worker` | `ms` | the length of the block in milliseconds, which may have been up to two periods longer |
+//! | `a task blocked a worker` | `ms` | the length of the block in milliseconds |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
 //! [`Metrics::driver_wakeups`] lists the cases in which a thread notifies the driver.

@@ -199,7 +199,11 @@ impl Watched {
         self.next = match resting.flatten() {
             Some(until) => {
                 let alarm = agenda.clock.instant(until);
-                alarm.map(|alarm| self.after(alarm.into_std().max(now)))
+                let alarm = alarm.map(|alarm| alarm.into_std().max(now));
+                // While a block lasts, the looks become rarer and rarer.
+                let end = (!seen.lasting.is_zero()).then(|| now + seen.lasting / 4);
+                let next = alarm.into_iter().chain(end).min();
+                next.map(|next| self.after(next))
             }
             None if seen.may_block => Some(now + self.period / SOON),
             None => Some(self.after(now)),

@@ -51,6 +51,8 @@ pub(crate) struct Seen {
     pub(crate) counts: u64,
     /// The length of the longest block that counts, among those that last or have ended since the last look.
     pub(crate) longest: Duration,
+    /// The length of the longest block that lasts, even if it does not count yet.
+    pub(crate) lasting: Duration,
     /// The lengths of blocks that have ended, and count.
     pub(crate) ended: Vec<Duration>,
 }
@@ -102,6 +104,7 @@ impl Workers {
             if worker.since < now && (seen.wakes || worker.block.is_some()) {
                 let length = now - worker.since;
                 let last = worker.block.replace(length);
+                seen.lasting = seen.lasting.max(length);
                 seen.note(last.unwrap_or_default(), length, self.least);
             }
         }

@@ -168,8 +168,8 @@ impl Metrics {
 
     /// Returns the length of the longest of the [`blocks`](Self::blocks).
     ///
-    /// This is a lower bound: the block may have been longer by two periods of the watch. If nothing else happens on the
-    /// runtime, a block that lasts counts in full only after it has ended.
+    /// This is a lower bound while the block lasts: the block may be longer by two periods of the watch, or by a quarter if
+    /// nothing else happens on the runtime. The length of a block that has ended may include what the worker did just before.
     pub fn longest_block(&self) -> Duration {
         self.longest_block
     }
