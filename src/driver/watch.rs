@@ -9,8 +9,8 @@
 //!
 //! # When it looks
 //!
-//! Every [period](DEFAULT_PERIOD), for all runtimes at the same time, and [soon](SOON) after a look at which workers have moved
-//! that may now block. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch
+//! Every [period](DEFAULT_PERIOD), and [soon](SOON) after a look at which workers have moved that may now block. A look may
+//! come early, so that one wake-up of the thread serves several runtimes. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch
 //! [rests](super::blocks). It then looks again a period after the armed tick, because a timer that is due must not wait for a
 //! blocked worker either, or when a thread uses the timer. So an idle process has no wake-ups.
 //!
@@ -55,8 +55,7 @@ const QUIET: u32 = 5;
 pub(crate) struct Watch(Mutex<State>);
 
 struct State {
-    /// The thread, and when it was started.
-    thread: Option<(Thread, Instant)>,
+    thread: Option<Thread>,
     timers: Vec<Watched>,
 }
 
@@ -66,12 +65,12 @@ struct Watched {
     runtime: runtime::Handle,
     workers: Workers,
     period: Duration,
-    /// The time from which all runtimes count periods.
-    origin: Instant,
     /// The number of looks in a row at which nothing had changed, or no entry was pending.
     quiet: u32,
     /// When the next look is due. `None` while the watch rests and no entry is pending.
     next: Option<Instant>,
+    /// How much earlier the next look may come.
+    slack: Duration,
 }
 
 /// What a runtime does for the watch: it takes a turn, or reports a block of this length that has ended.
@@ -99,22 +98,21 @@ impl Watch {
         if state.thread.is_none() {
             let thread = thread::Builder::new().name("tokio-wheel-watch".into());
             let spawned = thread.spawn(|| self.run());
-            state.thread = spawned.ok().map(|it| (it.thread().clone(), now));
+            state.thread = spawned.ok().map(|it| it.thread().clone());
         }
-        let Some((thread, origin)) = &state.thread else {
+        let Some(thread) = &state.thread else {
             return;
         };
         thread.unpark();
         let _ = timer.agenda.blocks.watch.set(thread.clone());
-        let origin = *origin;
         state.timers.push(Watched {
             timer,
             workers: Workers::new(runtime.metrics().num_workers(), period, now),
             runtime,
             period,
-            origin,
             quiet: 0,
             next: Some(now + period),
+            slack: period / SOON,
         });
     }
 
@@ -165,9 +163,9 @@ impl Watched {
         let blocks = &agenda.blocks;
         if self.quiet >= QUIET && !blocks.is_resting() {
             // A thread has used the timer.
-            (self.quiet, self.next) = (0, Some(self.after(now)));
+            (self.quiet, self.next) = (0, Some(now + self.period));
         }
-        if self.next.is_none_or(|next| now < next) {
+        if self.next.is_none_or(|next| now + self.slack < next) {
             return self.next;
         }
         let armed = agenda.armed();
@@ -195,26 +193,20 @@ impl Watched {
         } else {
             self.quiet.saturating_add(1)
         };
+        let soon = self.period / SOON;
         let resting = (self.quiet >= QUIET).then(|| agenda.begin_rest());
-        self.next = match resting.flatten() {
+        (self.next, self.slack) = match resting.flatten() {
             Some(until) => {
                 let alarm = agenda.clock.instant(until);
-                let alarm = alarm.map(|alarm| alarm.into_std().max(now));
+                let alarm = alarm.map(|alarm| alarm.into_std().max(now) + self.period);
                 // While a block lasts, the looks become rarer and rarer.
-                let end = (!seen.lasting.is_zero()).then(|| now + seen.lasting / 4);
-                let next = alarm.into_iter().chain(end).min();
-                next.map(|next| self.after(next))
+                let lasts = !seen.lasting.is_zero();
+                let end = lasts.then(|| now + self.period + seen.lasting / 4);
+                (alarm.into_iter().chain(end).min(), soon)
             }
-            None if seen.may_block => Some(now + self.period / SOON),
-            None => Some(self.after(now)),
+            None if seen.may_block => (Some(now + soon), Duration::ZERO),
+            None => (Some(now + self.period), soon),
         };
         self.next
-    }
-
-    /// Returns the time of the next look: a multiple of the period, so that one wake-up of the thread serves all runtimes.
-    fn after(&self, instant: Instant) -> Instant {
-        let soon = instant + self.period / SOON;
-        let elapsed = soon.saturating_duration_since(self.origin).as_nanos();
-        soon + self.period - Duration::from_nanos((elapsed % self.period.as_nanos()) as u64)
     }
 }
