@@ -1,225 +1,194 @@
-//! The entry of a scheduled task. The task is an entry until its deadline, and a tokio task while it runs.
+//! The entry of a scheduled task: the waker of its sleep.
 //!
-//! The scheduler's [`Shard`] keeps the entry until the deadline. The driver then starts the entry.
+//! While the task waits, the entry holds the work, and the timer and a [list](super::list) hold the entry. The wake at the
+//! deadline takes the work and spawns it on the runtime. So nothing but the timer drives a scheduler.
 //!
-//! # States
-//!
-//! The entry is in a shard while its state is `Waiting(Some)`, until the driver or a shutdown takes it out.
-//!
-//! | State           | Event                                                  | Next state      |
-//! |-----------------|--------------------------------------------------------|-----------------|
-//! | `Waiting(None)` | A thread has inserted the entry.                       | `Waiting(Some)` |
-//! | `Waiting(None)` | A thread has dropped the work.                         | `Ended`         |
-//! | `Waiting(Some)` | The driver starts the entry.                           | `Running`       |
-//! | `Waiting(Some)` | `cancel` takes the work.                               | `Waiting(None)` |
-//! | `Waiting(Some)` | A shutdown of the scheduler takes the work.            | `Ended`         |
-//! | `Waiting(Some)` | The end of the runtime takes the work.                 | `Waiting(None)` |
-//! | `Running`       | A periodic task is inserted for its next run.          | `Waiting(Some)` |
-//! | `Running`       | The task ends.                                         | `Ended`         |
-//! | `Ended(Some)`   | The handle takes the result, or the handle is dropped. | `Ended(None)`   |
+//! | state | event | next state |
+//! |---|---|---|
+//! | `Waiting(Some)` | The timer wakes the entry at the deadline. | `Running` |
+//! | `Waiting(Some)` | `cancel`. | `Waiting(None)` |
+//! | `Waiting(Some)` | A shutdown of the scheduler wakes the entry. | `Ended` |
+//! | `Waiting(Some)` | The end of the runtime or of the timer wakes the entry. | `Waiting(None)` |
+//! | `Waiting(None)` | The thread has dropped the work. | `Ended` |
+//! | `Running` | A run of a periodic task has ended. | `Waiting(Some)` |
+//! | `Running` | The task ends. | `Ended` |
+//! | `Ended(Some)` | The handle takes the result, or is dropped. | `Ended(None)` |
 //!
 //! # Rules
 //!
-//! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
-//!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread holds the entry's lock while it inserts or removes the entry. The entry may expire at once, but its start
-//!   waits for the lock. So `cancel` always finds the key, and leaves no entry that counts towards the limit.
-//! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
-//!   It clones, wakes and drops them without the lock.
-//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
-//!   the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The entry drops its shard when it ends, before it wakes the handle. So a task that has ended does not keep the
-//!   driver alive (`tests/schedule/runtime_end.rs`).
-//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
-//!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
+//! * Only the thread that takes the work runs it, drops it or returns it from a shutdown. So each task ends exactly once
+//!   (`tests/schedule/accounting.rs`).
+//! * The work, the result and the awaiting waker are user code. A thread may move them while it holds the entry's lock. It
+//!   clones, wakes and drops them without the lock.
+//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns the work
+//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * An entry that has ended holds neither its shard nor its timer (`tests/schedule/runtime_end.rs`).
+//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle) may still keep
+//!   the entry (`tests/schedule/cancel_handle.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
 use std::{
     future::Future,
     mem,
+    ops::ControlFlow,
     panic::{RefUnwindSafe, UnwindSafe, resume_unwind},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
-use bounded_wheel::Key;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{
-    error::{Cause, TaskError},
-    shard::Shard,
+    error::{Cause, Refused, TaskError},
+    list::{Place, Shard},
     unstarted::Unstarted,
-    work::{After, AfterRun, Work},
+    work::Work,
 };
 use crate::ground::{
     sync::{Mutex, MutexGuard, lock},
     unwind, waker,
 };
 
-/// A scheduled task behind a trait that names none of its types.
+/// A scheduled task whose output is a `T`, behind a trait that does not name its work.
 ///
 /// Its handles are unwind safe: a panic of user code never leaves an entry half changed, because user code does not run
 /// under the lock.
-pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Starts the task. The driver has taken the entry out of its shard, because its deadline has expired.
-    fn start(self: Arc<Self>);
-
-    /// Ends the task, and returns its work. A shutdown has taken the entry out of its shard. Returns `None` if another
-    /// thread has canceled the task.
-    fn leave(&self) -> Option<Unstarted>;
-
-    /// Ends the task, and drops its work. The end of the runtime has taken the entry out of its shard.
-    fn abandon(&self);
-
-    /// Cancels the task. Returns whether this call canceled it.
-    fn cancel(&self) -> bool;
-
-    fn status(&self) -> Status;
-
-    /// Drops the waker and the result. The entry will also drop a result that comes later.
-    fn detach(&self);
-}
-
-/// A scheduled task whose output is a `T`.
-pub(super) trait TaskOf<T>: Task {
+pub(super) trait Task<T>: Cancel {
     /// Returns the result of a task that has ended, or `None` if an earlier call returned it.
     ///
     /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
 
-    fn untyped(self: Arc<Self>) -> Arc<dyn Task>;
+    /// Drops the waker and the result. The entry will also drop a result that comes later.
+    fn detach(&self);
+
+    fn untyped(self: Arc<Self>) -> Arc<dyn Cancel>;
+}
+
+/// A scheduled task behind a trait that names none of its types.
+pub(super) trait Cancel: Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// Cancels the task. Returns whether this call canceled it.
+    fn cancel(&self) -> bool;
+
+    fn status(&self) -> Status;
 }
 
 /// The state of a task, which its handles can read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Status {
+    pub(super) id: u64,
     /// The deadline of the next run, of the current run or of the last run.
     pub(super) deadline: Instant,
     /// Whether the first run has started.
-    pub(super) started: bool,
+    pub(super) is_started: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
-    pub(super) cancelled: bool,
-    pub(super) finished: bool,
-    /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
-    detached: bool,
+    pub(super) is_cancelled: bool,
+    pub(super) is_finished: bool,
 }
 
 pub(super) struct Entry<W: Work> {
+    place: Place,
     inner: Mutex<Inner<W>>,
 }
 
 struct Inner<W: Work> {
     state: State<W>,
-    /// Keeps the driver alive. `None` after the task has ended.
+    /// `None` after the task has ended.
     shard: Option<Arc<Shard>>,
-    status: Status,
+    deadline: Instant,
     /// The waker of the tokio task that awaits the handle.
     waiter: Option<Waker>,
+    is_started: bool,
+    is_cancelled: bool,
+    /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
+    is_detached: bool,
 }
 
 enum State<W: Work> {
-    /// `None` while a thread inserts the entry for the first run, or drops its work.
-    Waiting(Option<(W, Key)>),
+    /// `None` while a thread drops the work.
+    Waiting(Option<W>),
     Running,
     /// The result. `None` after the handle has taken the result or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
 impl<W: Work> Inner<W> {
-    /// Takes the work of a waiting task, and the key of its entry. Returns `None` if another thread has taken them.
-    fn take(&mut self) -> Option<(W, Key)> {
+    /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
+    fn take(&mut self) -> Option<W> {
         match &mut self.state {
-            State::Waiting(waiting) => waiting.take(),
+            State::Waiting(work) => work.take(),
             _ => None,
         }
     }
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and
-    /// the [reason](Shard::insert).
+    /// Schedules `work` for `deadline`. If the scheduler refuses the work, returns it.
     pub(super) fn schedule(
-        shard: Arc<Shard>,
+        shard: &Arc<Shard>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, (W, Option<usize>)> {
+    ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
+            place: Place::new(),
             inner: Mutex::new(Inner {
-                state: State::Waiting(None),
-                shard: Some(shard),
-                status: Status {
-                    deadline,
-                    started: false,
-                    cancelled: false,
-                    finished: false,
-                    detached: false,
-                },
+                state: State::Waiting(Some(work)),
+                shard: Some(shard.clone()),
+                deadline,
                 waiter: None,
+                is_started: false,
+                is_cancelled: false,
+                is_detached: false,
             }),
         });
-        entry.wait(lock(&entry.inner), now, work)?;
+        match shard.insert(&entry.place, entry.clone().into(), (now, deadline), true) {
+            Ok(false) => {}
+            Ok(true) => entry.clone().wake(),
+            Err(refused) => {
+                let work = lock(&entry.inner).take();
+                return Err((work.expect("the task is in no list"), refused));
+            }
+        }
         Ok(entry)
     }
 
-    /// Inserts the entry into the shard, and stores `work` in it until the deadline. If the shard refuses the work,
-    /// returns the work and the [reason](Shard::insert).
-    fn wait(
-        self: &Arc<Self>,
-        mut inner: MutexGuard<'_, Inner<W>>,
-        now: Instant,
-        work: W,
-    ) -> Result<(), (W, Option<usize>)> {
-        let shard = inner.shard.as_ref().expect("the task has not ended");
-        let tick = shard.common.tick(now, inner.status.deadline);
-        // The limit holds for the first run. A task that has run keeps its place.
-        let is_limited = !inner.status.started;
-        let key = match shard.insert(tick, is_limited, self.clone()) {
-            Ok(key) => key,
-            Err(refused) => {
-                drop(inner);
-                return Err((work, refused));
-            }
-        };
-        // A clone writes to a cache line that threads share, so only an early task makes one.
-        let is_early = shard.common.armed.is_later_than(tick);
-        let early = is_early.then(|| shard.common.clone());
-        inner.state = State::Waiting(Some((work, key)));
-        drop(inner);
-        if let Some(common) = early {
-            common.armed.wake_for(tick);
-        }
-        Ok(())
-    }
-
-    /// Inserts the entry for the next run. If the task was canceled, ends the task instead.
-    fn wait_again(self: Arc<Self>, work: W, deadline: Instant) {
+    /// Schedules the next run. If the task was canceled, ends the task instead.
+    fn schedule_next(self: &Arc<Self>, work: W, deadline: Instant) {
         let mut inner = lock(&self.inner);
-        if inner.status.cancelled {
-            drop(inner);
-            unwind::discard(work);
-            return self.end(Err(TaskError(Cause::Cancelled)));
+        let mut unused = Some(work);
+        let mut refused = TaskError(Cause::Cancelled);
+        if let (false, Some(shard)) = (inner.is_cancelled, &inner.shard) {
+            let times = (Instant::now(), deadline);
+            match shard.insert(&self.place, self.clone().into(), times, false) {
+                Ok(is_due) => {
+                    (inner.state, inner.deadline) = (State::Waiting(unused.take()), deadline);
+                    drop(inner);
+                    return if is_due {
+                        self.clone().wake()
+                    };
+                }
+                Err(_) => refused = TaskError(Cause::Shutdown),
+            }
         }
-        inner.status.deadline = deadline;
-        if let Err((work, _)) = self.wait(inner, Instant::now(), work) {
-            unwind::discard(work);
-            self.end(Err(TaskError(Cause::Shutdown)));
-        }
+        drop(inner);
+        unwind::discard(unused);
+        self.end(Err(refused));
     }
 
-    /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was
-    /// dropped, this method drops the result.
+    /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was dropped, this method
+    /// drops the result.
     fn end(&self, result: Result<W::Output, TaskError>) {
         let mut result = Some(result);
         let mut inner = lock(&self.inner);
-        if inner.status.cancelled || inner.status.detached {
+        if inner.is_cancelled || inner.is_detached {
             drop(inner);
             unwind::discard(result.take());
             inner = lock(&self.inner);
-            if inner.status.cancelled {
+            if inner.is_cancelled {
                 result = Some(Err(TaskError(Cause::Cancelled)));
             }
         }
@@ -227,12 +196,8 @@ impl<W: Work> Entry<W> {
     }
 
     /// Stores the result for the handle, and wakes the tokio task that awaits the handle.
-    ///
-    /// Before this call, the caller drops everything else that the task held. A shutdown may instead return
-    /// the work.
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
-        inner.status.finished = true;
         let (shard, waiter) = (inner.shard.take(), inner.waiter.take());
         drop(inner);
         drop(shard);
@@ -240,52 +205,58 @@ impl<W: Work> Entry<W> {
     }
 }
 
-impl<W: Work> Task for Entry<W> {
-    fn start(self: Arc<Self>) {
+impl<W: Work> Wake for Entry<W> {
+    /// Starts the task, because its deadline has passed. If the scheduler has shut down, hands the task to the shutdown. If
+    /// the runtime or the timer has ended, drops the work.
+    fn wake(self: Arc<Self>) {
         let mut inner = lock(&self.inner);
-        let Some((work, _)) = inner.take() else {
+        let (Some(work), Some(shard)) = (inner.take(), inner.shard.clone()) else {
             return;
         };
-        let deadline = inner.status.deadline;
-        inner.state = State::Running;
-        inner.status.started = true;
-        drop(inner);
-        tokio::spawn(Run {
-            run: Some(work.run(deadline)),
-            entry: RunningEntry(Some(self)),
-        });
-    }
-
-    fn leave(&self) -> Option<Unstarted> {
-        let mut inner = lock(&self.inner);
-        let (work, _) = inner.take()?;
-        let deadline = inner.status.deadline;
-        Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
-        Some(Unstarted {
-            deadline,
-            is_periodic: W::PERIODIC,
-            future: Box::pin(Run::<W, _> {
-                run: Some(work.run(deadline)),
-                entry: RunningEntry(None),
-            }),
-        })
-    }
-
-    fn abandon(&self) {
-        let taken = lock(&self.inner).take();
-        if let Some((work, _)) = taken {
-            unwind::discard(work);
-            self.end(Err(TaskError(Cause::Shutdown)));
+        let deadline = inner.deadline;
+        let runtime = shard.common.runtime();
+        let removed = shard.remove(&self.place, runtime.is_some());
+        match runtime {
+            Some(runtime) if removed.is_some() => {
+                (inner.state, inner.is_started) = (State::Running, true);
+                drop((inner, removed));
+                let run = Some(work.run(deadline));
+                let running = Running {
+                    entry: Some(self),
+                    shard,
+                };
+                runtime.spawn(Run { run, running });
+            }
+            Some(_) => {
+                // The shutdown wakes the entry too, and then waits for the lock of the entry.
+                lock(&shard.common.unstarted).push(Unstarted {
+                    id: self.place.id(),
+                    deadline,
+                    is_periodic: W::PERIODIC,
+                    future: Box::pin(async move { drop(work.run(deadline).await) }),
+                });
+                Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
+            }
+            None => {
+                drop((inner, removed));
+                unwind::discard(work);
+                self.end(Err(TaskError(Cause::Shutdown)));
+            }
         }
     }
+}
 
+impl<W: Work> Cancel for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.inner);
-        let Some((work, key)) = inner.take() else {
+        let Some(work) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
-            return runs_again && !mem::replace(&mut inner.status.cancelled, true);
+            return runs_again && !mem::replace(&mut inner.is_cancelled, true);
         };
-        inner.shard.iter().for_each(|shard| shard.remove(key));
+        let removed = inner
+            .shard
+            .as_ref()
+            .map(|shard| shard.remove(&self.place, false));
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
@@ -293,8 +264,9 @@ impl<W: Work> Task for Entry<W> {
             dropped = unwind::catch(|| drop(work));
             inner = lock(&self.inner);
         }
-        inner.status.cancelled = true;
+        inner.is_cancelled = true;
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
+        drop(removed);
         if let Err(payload) = dropped {
             resume_unwind(payload);
         }
@@ -302,23 +274,18 @@ impl<W: Work> Task for Entry<W> {
     }
 
     fn status(&self) -> Status {
-        lock(&self.inner).status
-    }
-
-    fn detach(&self) {
-        let mut inner = lock(&self.inner);
-        inner.status.detached = true;
-        let waiter = inner.waiter.take();
-        let result = match &mut inner.state {
-            State::Ended(result) => result.take(),
-            _ => None,
-        };
-        drop(inner);
-        drop((waiter, result));
+        let inner = lock(&self.inner);
+        Status {
+            id: self.place.id(),
+            deadline: inner.deadline,
+            is_started: inner.is_started,
+            is_cancelled: inner.is_cancelled,
+            is_finished: matches!(inner.state, State::Ended(_)),
+        }
     }
 }
 
-impl<W: Work> TaskOf<W::Output> for Entry<W> {
+impl<W: Work> Task<W::Output> for Entry<W> {
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
         waker::poll_locked(
             &self.inner,
@@ -331,71 +298,75 @@ impl<W: Work> TaskOf<W::Output> for Entry<W> {
         )
     }
 
-    fn untyped(self: Arc<Self>) -> Arc<dyn Task> {
+    fn detach(&self) {
+        let mut inner = lock(&self.inner);
+        inner.is_detached = true;
+        let waiter = inner.waiter.take();
+        let result = match &mut inner.state {
+            State::Ended(result) => result.take(),
+            _ => None,
+        };
+        drop(inner);
+        drop((waiter, result));
+    }
+
+    fn untyped(self: Arc<Self>) -> Arc<dyn Cancel> {
         self
     }
 }
 
 pin_project! {
-    /// One run of a task. A run in a tokio task holds the entry of the task. A run in an [`Unstarted`] holds
-    /// no entry.
+    /// One run of a task, in a tokio task.
     ///
-    /// This type is not an `async` block, because such a block would hold the future twice
-    /// (`memory`).
+    /// This type is not an `async` block, because such a block would hold the future twice (`memory`).
     pub(super) struct Run<W: Work, R> {
         #[pin]
         run: Option<R>,
-        entry: RunningEntry<W>,
+        running: Running<W>,
     }
 }
 
-/// The entry of the running task. The run takes the entry out when it ends. If the runtime shuts down during
+/// The part of a run that outlives its future. The run takes the entry out when it ends. If the runtime shuts down during
 /// the run, the entry is still here when the run is dropped.
-struct RunningEntry<W: Work>(Option<Arc<Entry<W>>>);
+struct Running<W: Work> {
+    entry: Option<Arc<Entry<W>>>,
+    shard: Arc<Shard>,
+}
 
-impl<W: Work> Drop for RunningEntry<W> {
+impl<W: Work> Drop for Running<W> {
     fn drop(&mut self) {
-        if let Some(entry) = self.0.take() {
+        if let Some(entry) = self.entry.take() {
             entry.end(Err(TaskError(Cause::Shutdown)));
         }
+        self.shard.ran();
     }
 }
 
-impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
+impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let polled = unwind::catch(|| {
-            let run = this.run.as_mut().as_pin_mut();
-            let run = run.expect("an `Unstarted` must not be polled after it was ready");
+            let run = this.run.as_mut().as_pin_mut().expect("it has not ended");
             let output = ready!(run.poll(cx));
             // The handle sees the end only after the future is dropped.
             this.run.set(None);
             Poll::Ready(output)
         });
-        let ended = match polled {
+        let ran = match polled {
             Ok(polled) => Ok(ready!(polled)),
             Err(payload) => {
                 unwind::contain(|| this.run.set(None));
-                Err(payload)
+                Err(TaskError::panicked(payload))
             }
         };
-        let Some(entry) = this.entry.0.take() else {
-            return match ended {
-                Ok(_) => Poll::Ready(()),
-                Err(payload) => resume_unwind(payload),
-            };
-        };
-        let result = match ended.map(R::Output::into) {
-            Ok(After::Again(next, deadline)) => {
-                entry.wait_again(next.into(), deadline);
-                return Poll::Ready(());
-            }
-            Ok(After::End(output)) => Ok(output),
-            Err(payload) => Err(TaskError::panicked(payload)),
-        };
-        entry.end(result);
+        let entry = this.running.entry.take().expect("it has not ended");
+        match ran.map(W::next) {
+            Ok(ControlFlow::Continue((work, deadline))) => entry.schedule_next(work, deadline),
+            Ok(ControlFlow::Break(output)) => entry.end(Ok(output)),
+            Err(panicked) => entry.end(Err(panicked)),
+        }
         Poll::Ready(())
     }
 }

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::ground::unwind;
+use crate::{ground::unwind, limit::lock};
 
 /// The error of a scheduler that refuses to schedule a task. The error holds the task.
 ///
@@ -58,14 +58,21 @@ use crate::ground::unwind;
 pub struct ScheduleError<F> {
     /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
     task: Mutex<F>,
-    /// The limit, if the scheduler is full. Otherwise, the scheduler has shut down.
-    limit: Option<usize>,
+    reason: Refused,
+}
+
+/// Why a scheduler refuses a task.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// As many tasks are waiting as this limit allows.
+    Full(usize),
+    Shutdown,
 }
 
 impl<F> ScheduleError<F> {
-    pub(super) fn new(task: F, limit: Option<usize>) -> Self {
+    pub(super) fn new(task: F, reason: Refused) -> Self {
         let task = Mutex::new(task);
-        Self { task, limit }
+        Self { task, reason }
     }
 
     /// Returns whether the scheduler had reached the limit that
@@ -88,7 +95,7 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.limit.is_some()
+        matches!(self.reason, Refused::Full(_))
     }
 
     /// Returns whether the scheduler has shut down.
@@ -110,7 +117,7 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        self.limit.is_none()
+        matches!(self.reason, Refused::Shutdown)
     }
 
     /// Returns the task: the future, or the closure of a periodic task.
@@ -134,24 +141,21 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn into_inner(self) -> F {
-        let task = self.task.into_inner();
-        task.unwrap_or_else(PoisonError::into_inner)
+        unlocked(self.task)
     }
 }
 
 impl<F> fmt::Debug for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleError")
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
+        f.debug_tuple("ScheduleError").field(&self.reason).finish()
     }
 }
 
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.limit {
-            Some(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
-            None => f.write_str("the scheduler has shut down"),
+        match self.reason {
+            Refused::Full(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
+            Refused::Shutdown => f.write_str("the scheduler has shut down"),
         }
     }
 }
@@ -311,9 +315,7 @@ impl TaskError {
     /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Cause::Panicked(payload) => {
-                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            Cause::Panicked(payload) => Ok(unlocked(payload)),
             cause => Err(Self(cause)),
         }
     }
@@ -327,21 +329,21 @@ impl fmt::Debug for TaskError {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = match &self.0 {
+        let payload = match &self.0 {
             Cause::Cancelled => return f.write_str("the task was canceled"),
             Cause::Shutdown => return f.write_str("the scheduler shut down before the task ended"),
-            Cause::Panicked(payload) => {
-                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                // The formatter is user code and may display this error again. The thread therefore copies
-                // the message, and releases the lock before it calls the formatter.
-                unwind::message(&**payload).map(str::to_owned)
-            }
+            Cause::Panicked(payload) => payload,
         };
-        match message {
-            Some(message) => write!(f, "the task panicked: {message}"),
-            None => f.write_str("the task panicked"),
-        }
+        // The formatter is user code and may display this error again. The thread therefore copies the message, and
+        // releases the lock before it calls the formatter.
+        let message = unwind::message(&**lock(payload)).map(|message| format!(": {message}"));
+        write!(f, "the task panicked{}", message.unwrap_or_default())
     }
 }
 
 impl Error for TaskError {}
+
+/// Returns the value of a mutex that no thread has locked.
+fn unlocked<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

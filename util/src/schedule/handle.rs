@@ -11,7 +11,7 @@ use std::{
 use tokio::{task::coop, time::Instant};
 
 use super::{
-    entry::{Status, Task, TaskOf},
+    entry::{Cancel, Task},
     error::TaskError,
 };
 
@@ -55,7 +55,7 @@ use super::{
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
-    pub(super) task: Arc<dyn TaskOf<T>>,
+    pub(super) task: Arc<dyn Task<T>>,
 }
 
 impl<T> ScheduledTask<T> {
@@ -128,6 +128,30 @@ impl<T> ScheduledTask<T> {
         CancelHandle { task }
     }
 
+    /// Returns the number of the task, which no other task of its scheduler has.
+    ///
+    /// [`Unstarted::id`](super::Unstarted::id) returns the same number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = Scheduler::new();
+    /// let task = scheduler.schedule(Duration::from_secs(1), async {})?;
+    /// let other = scheduler.schedule(Duration::from_secs(1), async {})?;
+    /// assert_ne!(task.id(), other.id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.task.status().id
+    }
+
     /// Returns whether the task was canceled.
     ///
     /// If the task was waiting when it was canceled, it has dropped its future or closure before this method
@@ -151,7 +175,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.task.status().cancelled
+        self.task.status().is_cancelled
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -174,7 +198,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
-        self.task.status().started
+        self.task.status().is_started
     }
 
     /// Returns whether the task has ended.
@@ -203,7 +227,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.status().finished
+        self.task.status().is_finished
     }
 
     /// Returns the deadline of the task.
@@ -262,7 +286,9 @@ impl<T> Drop for ScheduledTask<T> {
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.task.status().debug("ScheduledTask", f)
+        f.debug_tuple("ScheduledTask")
+            .field(&self.task.status())
+            .finish()
     }
 }
 
@@ -303,7 +329,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// ```
 #[derive(Clone)]
 pub struct CancelHandle {
-    task: Arc<dyn Task>,
+    task: Arc<dyn Cancel>,
 }
 
 impl CancelHandle {
@@ -319,22 +345,14 @@ impl CancelHandle {
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.status().finished
-    }
-}
-
-impl Status {
-    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
-            .field("deadline", &self.deadline)
-            .field("is_started", &self.started)
-            .field("is_cancelled", &self.cancelled)
-            .finish_non_exhaustive()
+        self.task.status().is_finished
     }
 }
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.task.status().debug("CancelHandle", f)
+        f.debug_tuple("CancelHandle")
+            .field(&self.task.status())
+            .finish()
     }
 }

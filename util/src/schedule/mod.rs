@@ -67,16 +67,14 @@
 //! No task starts early, while Kafka rounds down and may start one tick early. Dropping a [`ScheduledTask`] detaches the
 //! task, which still runs.
 
-mod driver;
 mod entry;
 mod error;
 mod handle;
+mod list;
 #[cfg(all(test, tokio_wheel_util_loom))]
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
-mod room;
-mod shard;
 mod unstarted;
 mod work;
 
@@ -85,7 +83,7 @@ pub use handle::{CancelHandle, ScheduledTask};
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, mem, sync::Arc};
 
 use tokio::{
     runtime::{Handle, worker_index},
@@ -93,11 +91,10 @@ use tokio::{
 };
 use tokio_wheel::{Duration, Timer};
 
-use crate::{ground::tick_sleep::TickSleep, limit::saturating_add};
-use driver::Driver;
+use crate::{ground::sync::lock, limit::saturating_add};
 use entry::Entry;
-use shard::{Common, Shard};
-use work::{Once, Pace, Periodic, Work};
+use list::{Common, Shard};
+use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
@@ -190,16 +187,10 @@ impl Builder {
             Some(timer) => timer,
             None => Timer::current(),
         };
-        let sleep = TickSleep::of(Some(&timer));
-        let common = Common::new(sleep.clock, self.max_pending);
-        let shards = Handle::current().metrics().num_workers() + 1;
-        let shards: Arc<[_]> = (0..shards).map(|_| Shard::new(common.clone())).collect();
-        let has_ended = timer.is_shutdown();
-        let driver = Driver::new(&shards, common, timer, sleep);
-        // Otherwise the drop of the driver shuts the scheduler down.
-        if !has_ended {
-            tokio::spawn(driver);
-        }
+        let shards = 0..=Handle::current().metrics().num_workers();
+        let common = Common::new(timer, self.max_pending);
+        let shards = shards.map(|number| Shard::new(common.clone(), number));
+        let shards = shards.collect();
         Scheduler { shards }
     }
 }
@@ -230,7 +221,7 @@ impl Scheduler {
     /// A task that runs does not wait.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.shards.iter().map(|shard| shard.len()).sum()
+        self.shards.iter().map(|shard| shard.counts().0).sum()
     }
 
     /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks. During
@@ -238,7 +229,8 @@ impl Scheduler {
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
-        self.shards.last().is_some_and(|shard| shard.is_closed())
+        let last = &self.shards[self.shards.len() - 1];
+        last.counts().2 || !last.common.is_open()
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.
@@ -279,7 +271,7 @@ impl Scheduler {
         F::Output: Send + 'static,
     {
         let first = |now| saturating_add(now, delay);
-        self.start(first, Once(future), |once| once.0)
+        self.start(first, future, |future| future)
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, at `deadline`.
@@ -314,7 +306,7 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.start(|_| deadline, Once(future), |once| once.0)
+        self.start(|_| deadline, future, |future| future)
     }
 
     /// Schedules a periodic task on this scheduler, at a fixed rate.
@@ -552,13 +544,55 @@ impl Scheduler {
     /// ```
     #[must_use = "the tasks are dropped unless they are run or kept"]
     pub fn shutdown(&self) -> Vec<Unstarted> {
-        // All shards are closed before the first task ends. So a thread that learns of the end can schedule no more.
+        // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        self.shards[0].common.armed.wake_for(0);
-        let tasks = closed.into_iter().flatten();
-        let mut left: Vec<_> = tasks.filter_map(|task| task.leave()).collect();
+        for (_, (waker, sleep)) in closed.into_iter().flatten() {
+            drop(sleep);
+            waker.wake();
+        }
+        let mut left = mem::take(&mut *lock(&self.shards[0].common.unstarted));
         left.sort_by_key(Unstarted::deadline);
         left
+    }
+
+    /// Waits until no task is running.
+    ///
+    /// Tasks that wait for their deadlines do not count. So after a [`shutdown`](Self::shutdown), this method waits for the
+    /// last run, as the JDK's `awaitTermination` does. The runs need this runtime, so await it before the runtime ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const SECOND: Duration = Duration::from_secs(1);
+    /// let start = Instant::now();
+    /// let scheduler = Scheduler::new();
+    /// scheduler.schedule(SECOND, sleep(10 * SECOND))?;
+    /// scheduler.schedule(60 * SECOND, async {})?;
+    /// sleep(2 * SECOND).await;
+    ///
+    /// assert_eq!(scheduler.shutdown().len(), 1);
+    /// scheduler.wait_idle().await;
+    /// assert!(start.elapsed() >= 11 * SECOND);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_idle(&self) {
+        loop {
+            let idle = self.shards[0].common.idle.notified();
+            if self.shards.iter().all(|shard| shard.counts().1 == 0) {
+                return;
+            }
+            idle.await;
+        }
     }
 
     fn start_periodic<C>(
@@ -589,9 +623,9 @@ impl Scheduler {
         let now = Instant::now();
         let last = self.shards.len() - 1;
         let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
-        match Entry::schedule(shard.clone(), now, first(now), work) {
+        match Entry::schedule(shard, now, first(now), work) {
             Ok(task) => Ok(ScheduledTask { task }),
-            Err((work, limit)) => Err(ScheduleError::new(given(work), limit)),
+            Err((work, refused)) => Err(ScheduleError::new(given(work), refused)),
         }
     }
 }

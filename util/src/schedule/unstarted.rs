@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// The output of the task is dropped. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns an error
 /// whose [`is_shutdown`](super::TaskError::is_shutdown) is true.
 ///
-/// Tasks have no id. If a program must recognize a task, it stores its own key in the future of the task.
+/// To recognize a task, for example to persist what did not run, use its [`id`](Self::id).
 ///
 /// # Cancel safety
 ///
@@ -56,12 +56,42 @@ use tokio::time::Instant;
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
+    pub(super) id: u64,
     pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unstarted {
+    /// Returns the number of the task, which is the [`ScheduledTask::id`](super::ScheduledTask::id) of its handle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = Scheduler::new();
+    /// let mut jobs = HashMap::new();
+    /// for job in ["bill", "remind"] {
+    ///     let task = scheduler.schedule(Duration::from_secs(60), async move { println!("{job}") })?;
+    ///     jobs.insert(task.id(), job);
+    /// }
+    /// let left = scheduler.shutdown();
+    /// let mut saved: Vec<_> = left.iter().map(|task| jobs[&task.id()]).collect();
+    /// saved.sort();
+    /// assert_eq!(saved, ["bill", "remind"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Returns whether the task is periodic. If it is, this future runs only the next run.
     ///
     /// # Examples
@@ -126,6 +156,7 @@ impl Future for Unstarted {
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unstarted")
+            .field("id", &self.id)
             .field("deadline", &self.deadline)
             .field("is_periodic", &self.is_periodic)
             .finish_non_exhaustive()

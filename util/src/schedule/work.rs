@@ -1,6 +1,6 @@
 //! The work of a scheduled task: a future that runs once, or a closure that returns a future for each run.
 
-use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration};
+use std::{future::Future, ops::ControlFlow, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -11,56 +11,32 @@ pub(super) trait Work: Send + Sized + 'static {
     /// The output of the task.
     type Output: Send + 'static;
 
-    /// The work of the next run. A task that runs once has no next run. For such a task this type is
-    /// `Infallible`, which takes no memory.
-    type Next: Into<Self>;
+    /// The output of a run.
+    type Ran: Send;
 
     /// Whether the task may run more than once.
     const PERIODIC: bool;
 
     /// Returns the future of a run. `due` is the deadline of the run.
-    fn run(self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send;
-}
+    fn run(self, due: Instant) -> impl Future<Output = Self::Ran> + Send;
 
-/// The result of a run.
-pub(super) enum After<T, N> {
-    /// The task has ended.
-    End(T),
-    /// The task runs again. The fields are the work and the deadline of the next run. The deadline may have
-    /// passed.
-    Again(N, Instant),
-}
-
-/// The result of a run, for a task whose work is `W`.
-pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
-
-impl<T, N> From<T> for After<T, N> {
-    fn from(output: T) -> Self {
-        Self::End(output)
-    }
+    /// Returns the output of the task, or the work and the deadline of the next run. The deadline may have passed.
+    fn next(ran: Self::Ran) -> ControlFlow<Self::Output, (Self, Instant)>;
 }
 
 /// A future that runs once.
-pub(super) struct Once<F>(pub(super) F);
-
-impl<F> Work for Once<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
+impl<F: Future<Output: Send + 'static> + Send + 'static> Work for F {
     type Output = F::Output;
-    type Next = Infallible;
+    type Ran = F::Output;
 
     const PERIODIC: bool = false;
 
-    fn run(self, _due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
-        self.0
+    fn run(self, _due: Instant) -> impl Future<Output = Self::Ran> + Send {
+        self
     }
-}
 
-impl<F> From<Infallible> for Once<F> {
-    fn from(never: Infallible) -> Self {
-        match never {}
+    fn next(output: F::Output) -> ControlFlow<F::Output, (Self, Instant)> {
+        ControlFlow::Break(output)
     }
 }
 
@@ -83,29 +59,27 @@ pub(super) enum Pace {
 impl<C, F> Work for Periodic<C>
 where
     C: FnMut() -> F + Send + 'static,
-    F: Future + Send + 'static,
-    F::Output: RunOutput,
+    F: Future<Output: RunOutput> + Send + 'static,
 {
     type Output = <F::Output as RunOutput>::Output;
-    type Next = Self;
+    type Ran = ControlFlow<Self::Output, (Self, Instant)>;
 
     const PERIODIC: bool = true;
 
-    fn run(mut self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
-        async move {
-            let started = Instant::now();
-            let output = (self.make)().await;
-            if let ControlFlow::Break(output) = output.into_control_flow() {
-                return After::End(output);
-            }
-            // The future of this run has been dropped above. The drop may take long, and a fixed delay begins
-            // only after it.
-            let next = match self.pace {
-                Pace::FixedRate(behavior) => next_deadline(due, started, self.period, behavior),
-                Pace::FixedDelay => saturating_add(Instant::now(), self.period),
-            };
-            After::Again(self, next)
-        }
+    async fn run(mut self, due: Instant) -> Self::Ran {
+        let started = Instant::now();
+        let output = (self.make)().await;
+        output.into_control_flow()?;
+        // The future of this run has been dropped above. The drop may take long, and a fixed delay begins only after it.
+        let next = match self.pace {
+            Pace::FixedRate(behavior) => next_deadline(due, started, self.period, behavior),
+            Pace::FixedDelay => saturating_add(Instant::now(), self.period),
+        };
+        ControlFlow::Continue((self, next))
+    }
+
+    fn next(ran: Self::Ran) -> Self::Ran {
+        ran
     }
 }
 
