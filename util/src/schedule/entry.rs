@@ -29,6 +29,7 @@
 //! Models: `schedule::loom_tests`.
 
 use std::{
+    any::Any,
     future::Future,
     mem,
     ops::ControlFlow,
@@ -38,42 +39,35 @@ use std::{
     task::{Context, Poll, Wake, Waker, ready},
 };
 
-use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{
     error::{Cause, Refused, TaskError},
-    list::{Place, Shard},
+    list::Shard,
     unstarted::Unstarted,
     work::Work,
 };
 use crate::ground::{
-    sync::{Mutex, MutexGuard, lock},
+    sync::{AtomicU64, Mutex, MutexGuard, lock},
     unwind, waker,
 };
 
-/// A scheduled task whose output is a `T`, behind a trait that does not name its work.
+/// A scheduled task behind a trait that names none of its types.
 ///
 /// Its handles are unwind safe: a panic of user code never leaves an entry half changed, because user code does not run
 /// under the lock.
-pub(super) trait Task<T>: Cancel {
-    /// Returns the result of a task that has ended, or `None` if an earlier call returned it.
-    ///
-    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
-
-    /// Drops the waker and the result. The entry will also drop a result that comes later.
-    fn detach(&self);
-
-    fn untyped(self: Arc<Self>) -> Arc<dyn Cancel>;
-}
-
-/// A scheduled task behind a trait that names none of its types.
-pub(super) trait Cancel: Send + Sync + UnwindSafe + RefUnwindSafe {
+pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
     /// Cancels the task. Returns whether this call canceled it.
     fn cancel(&self) -> bool;
 
     fn status(&self) -> Status;
+
+    /// Stores the result of a task that has ended in `result`, an `Option<Result<T, TaskError>>`, unless an earlier call
+    /// did so. Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
+
+    /// Drops the waker and the result. The entry will also drop a result that comes later.
+    fn detach(&self);
 }
 
 /// The state of a task, which its handles can read.
@@ -87,10 +81,13 @@ pub(super) struct Status {
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) is_cancelled: bool,
     pub(super) is_finished: bool,
+    /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
+    is_detached: bool,
 }
 
 pub(super) struct Entry<W: Work> {
-    place: Place,
+    /// The place in the list. Only threads that hold the lock of the list use it.
+    index: AtomicU64,
     inner: Mutex<Inner<W>>,
 }
 
@@ -98,13 +95,9 @@ struct Inner<W: Work> {
     state: State<W>,
     /// `None` after the task has ended.
     shard: Option<Arc<Shard>>,
-    deadline: Instant,
+    status: Status,
     /// The waker of the tokio task that awaits the handle.
     waiter: Option<Waker>,
-    is_started: bool,
-    is_cancelled: bool,
-    /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
-    is_detached: bool,
 }
 
 enum State<W: Work> {
@@ -123,6 +116,13 @@ impl<W: Work> Inner<W> {
             _ => None,
         }
     }
+
+    fn take_result(&mut self) -> Option<Result<W::Output, TaskError>> {
+        match &mut self.state {
+            State::Ended(result) => result.take(),
+            _ => None,
+        }
+    }
 }
 
 impl<W: Work> Entry<W> {
@@ -134,18 +134,22 @@ impl<W: Work> Entry<W> {
         work: W,
     ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
-            place: Place::new(),
+            index: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 state: State::Waiting(Some(work)),
                 shard: Some(shard.clone()),
-                deadline,
+                status: Status {
+                    id: shard.next_id(),
+                    deadline,
+                    is_started: false,
+                    is_cancelled: false,
+                    is_finished: false,
+                    is_detached: false,
+                },
                 waiter: None,
-                is_started: false,
-                is_cancelled: false,
-                is_detached: false,
             }),
         });
-        match shard.insert(&entry.place, entry.clone().into(), (now, deadline), true) {
+        match shard.insert(&entry.index, entry.clone().into(), (now, deadline), true) {
             Ok(false) => {}
             Ok(true) => entry.clone().wake(),
             Err(refused) => {
@@ -156,27 +160,25 @@ impl<W: Work> Entry<W> {
         Ok(entry)
     }
 
-    /// Schedules the next run. If the task was canceled, ends the task instead.
-    fn schedule_next(self: &Arc<Self>, work: W, deadline: Instant) {
+    /// Schedules the next run, unless the task was canceled or the scheduler has shut down.
+    fn schedule_next(self: Arc<Self>, shard: &Shard, work: W, deadline: Instant) {
         let mut inner = lock(&self.inner);
-        let mut unused = Some(work);
-        let mut refused = TaskError(Cause::Cancelled);
-        if let (false, Some(shard)) = (inner.is_cancelled, &inner.shard) {
-            let times = (Instant::now(), deadline);
-            match shard.insert(&self.place, self.clone().into(), times, false) {
-                Ok(is_due) => {
-                    (inner.state, inner.deadline) = (State::Waiting(unused.take()), deadline);
-                    drop(inner);
-                    return if is_due {
-                        self.clone().wake()
-                    };
-                }
-                Err(_) => refused = TaskError(Cause::Shutdown),
+        (inner.state, inner.status.deadline) = (State::Waiting(Some(work)), deadline);
+        let times = (Instant::now(), deadline);
+        let inserted = match inner.status.is_cancelled {
+            true => Err(Refused::Shutdown),
+            false => shard.insert(&self.index, self.clone().into(), times, false),
+        };
+        let unused = inserted.is_err().then(|| inner.take());
+        drop(inner);
+        match inserted {
+            Ok(false) => {}
+            Ok(true) => self.wake(),
+            Err(_) => {
+                unwind::discard(unused);
+                self.end(Err(TaskError(Cause::Shutdown)));
             }
         }
-        drop(inner);
-        unwind::discard(unused);
-        self.end(Err(refused));
     }
 
     /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was dropped, this method
@@ -184,13 +186,13 @@ impl<W: Work> Entry<W> {
     fn end(&self, result: Result<W::Output, TaskError>) {
         let mut result = Some(result);
         let mut inner = lock(&self.inner);
-        if inner.is_cancelled || inner.is_detached {
+        if inner.status.is_cancelled || inner.status.is_detached {
             drop(inner);
             unwind::discard(result.take());
             inner = lock(&self.inner);
-            if inner.is_cancelled {
-                result = Some(Err(TaskError(Cause::Cancelled)));
-            }
+        }
+        if inner.status.is_cancelled {
+            result = Some(Err(TaskError(Cause::Cancelled)));
         }
         Self::finish(inner, result);
     }
@@ -198,6 +200,7 @@ impl<W: Work> Entry<W> {
     /// Stores the result for the handle, and wakes the tokio task that awaits the handle.
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
+        inner.status.is_finished = true;
         let (shard, waiter) = (inner.shard.take(), inner.waiter.take());
         drop(inner);
         drop(shard);
@@ -213,50 +216,47 @@ impl<W: Work> Wake for Entry<W> {
         let (Some(work), Some(shard)) = (inner.take(), inner.shard.clone()) else {
             return;
         };
-        let deadline = inner.deadline;
-        let runtime = shard.common.runtime();
-        let removed = shard.remove(&self.place, runtime.is_some());
+        let Status { id, deadline, .. } = inner.status;
+        let run = Box::pin(work.run(deadline));
+        let removed = shard.remove(&self.index, true);
+        let (runtime, is_closed) = (shard.common.runtime(), removed.is_none());
+        if is_closed && runtime.is_some() {
+            // The shutdown wakes the entry too, and then waits for the lock of the entry.
+            lock(&shard.common.unstarted).push(Unstarted {
+                id,
+                deadline,
+                is_periodic: W::PERIODIC,
+                future: Box::pin(async move { drop(run.await) }),
+            });
+            Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
+            return shard.ran();
+        }
+        inner.state = State::Running;
+        inner.status.is_started |= runtime.is_some();
+        drop((inner, removed));
+        let run = Run {
+            run: Some(run),
+            entry: Some(self),
+            shard,
+        };
         match runtime {
-            Some(runtime) if removed.is_some() => {
-                (inner.state, inner.is_started) = (State::Running, true);
-                drop((inner, removed));
-                let run = Some(work.run(deadline));
-                let running = Running {
-                    entry: Some(self),
-                    shard,
-                };
-                runtime.spawn(Run { run, running });
-            }
-            Some(_) => {
-                // The shutdown wakes the entry too, and then waits for the lock of the entry.
-                lock(&shard.common.unstarted).push(Unstarted {
-                    id: self.place.id(),
-                    deadline,
-                    is_periodic: W::PERIODIC,
-                    future: Box::pin(async move { drop(work.run(deadline).await) }),
-                });
-                Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
-            }
-            None => {
-                drop((inner, removed));
-                unwind::discard(work);
-                self.end(Err(TaskError(Cause::Shutdown)));
-            }
+            Some(runtime) => drop(runtime.spawn(run)),
+            None => drop(run),
         }
     }
 }
 
-impl<W: Work> Cancel for Entry<W> {
+impl<W: Work> Task for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.inner);
         let Some(work) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
-            return runs_again && !mem::replace(&mut inner.is_cancelled, true);
+            return runs_again && !mem::replace(&mut inner.status.is_cancelled, true);
         };
         let removed = inner
             .shard
             .as_ref()
-            .map(|shard| shard.remove(&self.place, false));
+            .map(|shard| shard.remove(&self.index, false));
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
@@ -264,109 +264,75 @@ impl<W: Work> Cancel for Entry<W> {
             dropped = unwind::catch(|| drop(work));
             inner = lock(&self.inner);
         }
-        inner.is_cancelled = true;
+        inner.status.is_cancelled = true;
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
         drop(removed);
-        if let Err(payload) = dropped {
-            resume_unwind(payload);
-        }
+        dropped.unwrap_or_else(|payload| resume_unwind(payload));
         true
     }
 
     fn status(&self) -> Status {
-        let inner = lock(&self.inner);
-        Status {
-            id: self.place.id(),
-            deadline: inner.deadline,
-            is_started: inner.is_started,
-            is_cancelled: inner.is_cancelled,
-            is_finished: matches!(inner.state, State::Ended(_)),
-        }
+        lock(&self.inner).status
     }
-}
 
-impl<W: Work> Task<W::Output> for Entry<W> {
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
-        waker::poll_locked(
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()> {
+        let ended = ready!(waker::poll_locked(
             &self.inner,
             waker,
             |inner| &mut inner.waiter,
-            |inner| match &mut inner.state {
-                State::Ended(result) => Poll::Ready(result.take()),
-                _ => Poll::Pending,
+            |inner| match inner.status.is_finished {
+                true => Poll::Ready(inner.take_result()),
+                false => Poll::Pending,
             },
-        )
+        ));
+        *result.downcast_mut().expect("the handle knows its output") = ended;
+        Poll::Ready(())
     }
 
     fn detach(&self) {
         let mut inner = lock(&self.inner);
-        inner.is_detached = true;
-        let waiter = inner.waiter.take();
-        let result = match &mut inner.state {
-            State::Ended(result) => result.take(),
-            _ => None,
-        };
+        inner.status.is_detached = true;
+        let unused = (inner.waiter.take(), inner.take_result());
         drop(inner);
-        drop((waiter, result));
-    }
-
-    fn untyped(self: Arc<Self>) -> Arc<dyn Cancel> {
-        self
+        drop(unused);
     }
 }
 
-pin_project! {
-    /// One run of a task, in a tokio task.
-    ///
-    /// This type is not an `async` block, because such a block would hold the future twice (`memory`).
-    pub(super) struct Run<W: Work, R> {
-        #[pin]
-        run: Option<R>,
-        running: Running<W>,
-    }
-}
-
-/// The part of a run that outlives its future. The run takes the entry out when it ends. If the runtime shuts down during
-/// the run, the entry is still here when the run is dropped.
-struct Running<W: Work> {
+/// One run of a task, in a tokio task. It holds the future until it ends. If the runtime shuts down during the run, the
+/// future is still here when the run is dropped.
+struct Run<W: Work, R> {
+    run: Option<Pin<Box<R>>>,
     entry: Option<Arc<Entry<W>>>,
     shard: Arc<Shard>,
-}
-
-impl<W: Work> Drop for Running<W> {
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            entry.end(Err(TaskError(Cause::Shutdown)));
-        }
-        self.shard.ran();
-    }
 }
 
 impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        let polled = unwind::catch(|| {
-            let run = this.run.as_mut().as_pin_mut().expect("it has not ended");
-            let output = ready!(run.poll(cx));
-            // The handle sees the end only after the future is dropped.
-            this.run.set(None);
-            Poll::Ready(output)
-        });
-        let ran = match polled {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let run = self.run.as_mut().expect("it has not ended");
+        let ran = match unwind::catch(|| run.as_mut().poll(cx)) {
             Ok(polled) => Ok(ready!(polled)),
-            Err(payload) => {
-                unwind::contain(|| this.run.set(None));
-                Err(TaskError::panicked(payload))
-            }
+            Err(panic) => Err(panic),
         };
-        let entry = this.running.entry.take().expect("it has not ended");
-        match ran.map(W::next) {
-            Ok(ControlFlow::Continue((work, deadline))) => entry.schedule_next(work, deadline),
+        // The handle sees the end only after the future is dropped.
+        let dropped = unwind::catch(|| self.run = None);
+        let entry = self.entry.take().expect("it has not ended");
+        match ran.and_then(|ran| dropped.map(|()| W::next(ran))) {
+            Ok(ControlFlow::Continue((work, next))) => entry.schedule_next(&self.shard, work, next),
             Ok(ControlFlow::Break(output)) => entry.end(Ok(output)),
-            Err(panicked) => entry.end(Err(panicked)),
+            Err(panic) => entry.end(Err(TaskError(Cause::Panicked(panic.into())))),
         }
         Poll::Ready(())
+    }
+}
+
+impl<W: Work, R> Drop for Run<W, R> {
+    fn drop(&mut self) {
+        unwind::discard(self.run.take());
+        if let Some(entry) = self.entry.take() {
+            entry.end(Err(TaskError(Cause::Shutdown)));
+        }
+        self.shard.ran();
     }
 }

@@ -57,8 +57,8 @@ use crate::{ground::unwind, limit::lock};
 /// ```
 pub struct ScheduleError<F> {
     /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
-    task: Mutex<F>,
-    reason: Refused,
+    pub(super) task: Mutex<F>,
+    pub(super) reason: Refused,
 }
 
 /// Why a scheduler refuses a task.
@@ -70,11 +70,6 @@ pub(super) enum Refused {
 }
 
 impl<F> ScheduleError<F> {
-    pub(super) fn new(task: F, reason: Refused) -> Self {
-        let task = Mutex::new(task);
-        Self { task, reason }
-    }
-
     /// Returns whether the scheduler had reached the limit that
     /// [`Builder::max_pending`](super::Builder::max_pending) sets.
     ///
@@ -93,7 +88,6 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self.reason, Refused::Full(_))
     }
@@ -115,7 +109,6 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         matches!(self.reason, Refused::Shutdown)
     }
@@ -139,7 +132,6 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn into_inner(self) -> F {
         unlocked(self.task)
     }
@@ -193,10 +185,6 @@ pub(super) enum Cause {
 }
 
 impl TaskError {
-    pub(super) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self(Cause::Panicked(Mutex::new(payload)))
-    }
-
     /// Returns whether the task was canceled.
     ///
     /// # Examples
@@ -213,7 +201,6 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Cause::Cancelled)
     }
@@ -235,7 +222,6 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         matches!(self.0, Cause::Shutdown)
     }
@@ -255,7 +241,6 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.0, Cause::Panicked(_))
     }
@@ -282,13 +267,9 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
-        match self.try_into_panic() {
-            Ok(payload) => payload,
-            Err(error) => panic!("`into_panic` was called on an error without a panic: {error}"),
-        }
+        self.try_into_panic().expect("the task did not panic")
     }
 
     /// Returns the payload of the task's panic, for [`resume_unwind`](std::panic::resume_unwind).
@@ -329,15 +310,16 @@ impl fmt::Debug for TaskError {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let payload = match &self.0 {
-            Cause::Cancelled => return f.write_str("the task was canceled"),
-            Cause::Shutdown => return f.write_str("the scheduler shut down before the task ended"),
-            Cause::Panicked(payload) => payload,
+        // The formatter is user code and may display this error again, so it is called without the lock.
+        let message = match &self.0 {
+            Cause::Cancelled => "the task was canceled".to_owned(),
+            Cause::Shutdown => "the scheduler shut down before the task ended".to_owned(),
+            Cause::Panicked(payload) => match unwind::message(&**lock(payload)) {
+                Some(message) => format!("the task panicked: {message}"),
+                None => "the task panicked".to_owned(),
+            },
         };
-        // The formatter is user code and may display this error again. The thread therefore copies the message, and
-        // releases the lock before it calls the formatter.
-        let message = unwind::message(&**lock(payload)).map(|message| format!(": {message}"));
-        write!(f, "the task panicked{}", message.unwrap_or_default())
+        f.write_str(&message)
     }
 }
 

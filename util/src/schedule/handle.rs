@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -10,10 +11,7 @@ use std::{
 
 use tokio::{task::coop, time::Instant};
 
-use super::{
-    entry::{Cancel, Task},
-    error::TaskError,
-};
+use super::{entry::Task, error::TaskError};
 
 /// A handle to a scheduled task.
 ///
@@ -55,10 +53,16 @@ use super::{
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
-    pub(super) task: Arc<dyn Task<T>>,
+    task: Arc<dyn Task>,
+    output: PhantomData<fn() -> T>,
 }
 
 impl<T> ScheduledTask<T> {
+    pub(super) fn new(task: Arc<dyn Task>) -> Self {
+        let output = PhantomData;
+        Self { task, output }
+    }
+
     /// Cancels the task. Returns whether this call canceled it.
     ///
     /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
@@ -122,9 +126,8 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        let task = self.task.clone().untyped();
+        let task = self.task.clone();
         CancelHandle { task }
     }
 
@@ -147,7 +150,6 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn id(&self) -> u64 {
         self.task.status().id
     }
@@ -173,7 +175,6 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.task.status().is_cancelled
     }
@@ -196,7 +197,6 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_started(&self) -> bool {
         self.task.status().is_started
     }
@@ -225,7 +225,6 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.status().is_finished
     }
@@ -254,24 +253,21 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.task.status().deadline
     }
 }
 
-impl<T> Future for ScheduledTask<T> {
+impl<T: 'static> Future for ScheduledTask<T> {
     type Output = Result<T, TaskError>;
 
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.task.poll_result(cx.waker()));
+        let mut result = None;
+        ready!(self.task.poll_result(cx.waker(), &mut result));
         budget.made_progress();
-        match result {
-            Some(result) => Poll::Ready(result),
-            None => panic!("a `ScheduledTask` was polled after it was ready"),
-        }
+        Poll::Ready(result.expect("a `ScheduledTask` was polled after it was ready"))
     }
 }
 
@@ -329,7 +325,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// ```
 #[derive(Clone)]
 pub struct CancelHandle {
-    task: Arc<dyn Cancel>,
+    task: Arc<dyn Task>,
 }
 
 impl CancelHandle {
@@ -343,7 +339,6 @@ impl CancelHandle {
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.status().is_finished
     }

@@ -98,55 +98,42 @@ impl Common {
 #[repr(align(128))]
 pub(super) struct Shard {
     pub(super) common: Arc<Common>,
+    next_id: AtomicU64,
     list: Mutex<List>,
 }
 
+#[derive(Default)]
 struct List {
     waiting: Slab<Waiting>,
     running: usize,
     is_closed: bool,
-    next_id: u64,
 }
 
 /// A waiting task: its waker, and the sleep that wakes it.
 type Waiting = (Waker, Sleep);
-
-/// The place of a task in a list, and its number. Only threads that hold the lock of the list write to them.
-pub(super) struct Place {
-    index: AtomicU64,
-    id: AtomicU64,
-}
-
-impl Place {
-    pub(super) fn new() -> Self {
-        let [index, id] = [AtomicU64::new(0), AtomicU64::new(0)];
-        Self { index, id }
-    }
-
-    pub(super) fn id(&self) -> u64 {
-        self.id.load(Relaxed)
-    }
-}
 
 /// An empty list of at least this capacity frees its memory.
 const LARGE: usize = 4_096;
 
 impl Shard {
     pub(super) fn new(common: Arc<Common>, number: usize) -> Arc<Self> {
-        let list = Mutex::new(List {
-            waiting: Slab::new(),
-            running: 0,
-            is_closed: false,
-            next_id: (number as u64) << 48,
-        });
-        Arc::new(Self { common, list })
+        Arc::new(Self {
+            common,
+            next_id: AtomicU64::new((number as u64) << 48),
+            list: Mutex::default(),
+        })
     }
 
-    /// Adds a task, whose sleep wakes `waker` at the deadline. Returns whether the deadline has passed: the caller then
-    /// wakes the task.
+    /// Returns a number that no other task of the scheduler has.
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+
+    /// Adds a task, whose sleep wakes `waker` at the deadline. Stores the place of the task in `index`. Returns whether the
+    /// deadline has passed: the caller then wakes the task.
     pub(super) fn insert(
         &self,
-        place: &Place,
+        index: &AtomicU64,
         waker: Waker,
         (now, deadline): (Instant, Instant),
         is_first: bool,
@@ -162,30 +149,29 @@ impl Shard {
                 Poll::Ready(reached) => reached.ok().map(|()| true),
             },
         };
-        let Some(is_due) = is_due else {
+        if is_due.is_some() {
+            index.store(list.waiting.insert((waker, sleep)) as u64, Relaxed);
+        } else {
+            // The waker and the sleep are dropped without the lock.
             drop(list);
             self.common.uncount(1);
-            return Err(Refused::Shutdown);
-        };
-        if is_first {
-            place.id.store(list.next_id, Relaxed);
-            list.next_id += 1;
         }
-        let index = list.waiting.insert((waker, sleep));
-        place.index.store(index as u64, Relaxed);
-        Ok(is_due)
+        is_due.ok_or(Refused::Shutdown)
     }
 
-    /// Removes a task, which now runs if it `starts`. Returns `None` if the list is closed: the task is the shutdown's.
-    pub(super) fn remove(&self, place: &Place, starts: bool) -> Option<Waiting> {
+    /// Removes a task. If it `starts`, counts it as running, until a call of [`ran`](Self::ran). Returns `None` if the list
+    /// is closed: the task is the shutdown's.
+    pub(super) fn remove(&self, index: &AtomicU64, starts: bool) -> Option<Waiting> {
+        let mut unused = None;
         let mut list = lock(&self.list);
+        list.running += usize::from(starts);
         if list.is_closed {
             return None;
         }
-        list.running += usize::from(starts);
-        let removed = list.waiting.remove(place.index.load(Relaxed) as usize);
-        let is_large = list.waiting.is_empty() && list.waiting.capacity() >= LARGE;
-        let unused = is_large.then(|| mem::take(&mut list.waiting));
+        let removed = list.waiting.remove(index.load(Relaxed) as usize);
+        if list.waiting.is_empty() && list.waiting.capacity() >= LARGE {
+            unused = Some(mem::take(&mut list.waiting));
+        }
         drop(list);
         drop(unused);
         self.common.uncount(1);

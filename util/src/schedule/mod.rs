@@ -71,10 +71,6 @@ mod entry;
 mod error;
 mod handle;
 mod list;
-#[cfg(all(test, tokio_wheel_util_loom))]
-mod loom_tests;
-#[cfg(all(test, not(tokio_wheel_util_loom)))]
-mod memory;
 mod unstarted;
 mod work;
 
@@ -180,7 +176,6 @@ impl Builder {
     /// # Panics
     ///
     /// Panics outside a runtime. Also panics if no timer was set and time is not enabled on the runtime.
-    #[must_use]
     #[track_caller]
     pub fn build(self) -> Scheduler {
         let timer = match self.timer {
@@ -205,7 +200,6 @@ impl Scheduler {
         clippy::new_without_default,
         reason = "a scheduler needs a runtime, and spawns a task"
     )]
-    #[must_use]
     #[track_caller]
     pub fn new() -> Self {
         Self::builder().build()
@@ -219,14 +213,12 @@ impl Scheduler {
     /// Returns the number of waiting tasks. Locks the wheel of each worker in turn.
     ///
     /// A task that runs does not wait.
-    #[must_use]
     pub fn pending(&self) -> usize {
         self.shards.iter().map(|shard| shard.counts().0).sum()
     }
 
     /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks. During
     /// a shutdown on another thread, it may refuse tasks before this method returns `true`.
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
         let last = &self.shards[self.shards.len() - 1];
@@ -267,8 +259,7 @@ impl Scheduler {
         future: F,
     ) -> Result<ScheduledTask<F::Output>, ScheduleError<F>>
     where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
+        F: Future<Output: Send + 'static> + Send + 'static,
     {
         let first = |now| saturating_add(now, delay);
         self.start(first, future, |future| future)
@@ -303,8 +294,7 @@ impl Scheduler {
         future: F,
     ) -> Result<ScheduledTask<F::Output>, ScheduleError<F>>
     where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
+        F: Future<Output: Send + 'static> + Send + 'static,
     {
         self.start(|_| deadline, future, |future| future)
     }
@@ -378,8 +368,7 @@ impl Scheduler {
     ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
     where
         C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        F: Future<Output: RunOutput> + Send + 'static,
     {
         let burst = MissedTickBehavior::Burst;
         self.schedule_at_fixed_rate_with(burst, initial, period, make)
@@ -433,8 +422,7 @@ impl Scheduler {
     ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
     where
         C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         self.start_periodic(Pace::FixedRate(behavior), initial, period, make)
@@ -485,8 +473,7 @@ impl Scheduler {
     ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
     where
         C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
         self.start_periodic(Pace::FixedDelay, initial, delay, make)
@@ -624,17 +611,18 @@ impl Scheduler {
         let last = self.shards.len() - 1;
         let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
         match Entry::schedule(shard, now, first(now), work) {
-            Ok(task) => Ok(ScheduledTask { task }),
-            Err((work, refused)) => Err(ScheduleError::new(given(work), refused)),
+            Ok(task) => Ok(ScheduledTask::new(task)),
+            Err((work, reason)) => Err(ScheduleError {
+                task: given(work).into(),
+                reason,
+            }),
         }
     }
 }
 
 impl fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scheduler")
-            .field("pending", &self.pending())
-            .field("is_shutdown", &self.is_shutdown())
-            .finish_non_exhaustive()
+        let pending = self.pending();
+        f.debug_tuple("Scheduler").field(&pending).finish()
     }
 }

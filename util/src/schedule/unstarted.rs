@@ -87,7 +87,6 @@ impl Unstarted {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -117,7 +116,6 @@ impl Unstarted {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_periodic(&self) -> bool {
         self.is_periodic
     }
@@ -139,7 +137,6 @@ impl Unstarted {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -155,10 +152,7 @@ impl Future for Unstarted {
 
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unstarted")
-            .field("id", &self.id)
-            .field("deadline", &self.deadline)
-            .field("is_periodic", &self.is_periodic)
-            .finish_non_exhaustive()
+        let fields = (self.id, self.deadline, self.is_periodic);
+        f.debug_tuple("Unstarted").field(&fields).finish()
     }
 }

@@ -111,19 +111,54 @@ fn next_deadline(
 /// | value that a run returns | effect on the task |
 /// |---|---|
 /// | `()` | The task runs again. It ends when it is canceled, when it panics or when its scheduler shuts down. |
-/// | `!`, because the run panics or never ends | The run never returns. |
 /// | [`ControlFlow::Continue`] | The task runs again. |
 /// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |
 ///
-/// If the runs of a task return `()` or `!`, the task has the output type `()`. Such a task never has an
-/// output: its handle returns an error when the task ends.
+/// If the runs of a task return `()`, the task has the output type `()`. Such a task never has an output: its handle
+/// returns an error when the task ends.
 ///
-/// This trait is sealed: types of other crates cannot implement it.
-pub trait RunOutput: sealed::Sealed {
+/// # Examples
+///
+/// A run may return a type of your own:
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::schedule::{RunOutput, Scheduler};
+///
+/// enum Probe {
+///     Ok,
+///     Failed(u16),
+/// }
+///
+/// impl RunOutput for Probe {
+///     type Output = u16;
+///
+///     fn into_control_flow(self) -> ControlFlow<u16> {
+///         match self {
+///             Self::Ok => ControlFlow::Continue(()),
+///             Self::Failed(status) => ControlFlow::Break(status),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let mut probes = [Probe::Ok, Probe::Failed(503)].into_iter();
+/// let task = Scheduler::new().schedule_at_fixed_rate(second, second, move || {
+///     let probe = probes.next().unwrap();
+///     async { probe }
+/// })?;
+/// assert_eq!(task.await?, 503);
+/// # Ok(())
+/// # }
+/// ```
+pub trait RunOutput {
     /// The output of the task.
     type Output: Send + 'static;
 
-    #[doc(hidden)]
+    /// Returns whether the task runs again, or its output.
     fn into_control_flow(self) -> ControlFlow<Self::Output>;
 }
 
@@ -135,40 +170,10 @@ impl RunOutput for () {
     }
 }
 
-/// The output of a run that ends in `panic!()` or in an endless loop.
-impl RunOutput for Never {
-    type Output = ();
-
-    fn into_control_flow(self) -> ControlFlow<()> {
-        self
-    }
-}
-
-/// The type `!`. Stable Rust has no name for `!`, except as the return type of a function.
-type Never = <fn() -> ! as sealed::Returns>::Output;
-
 impl<T: Send + 'static> RunOutput for ControlFlow<T> {
     type Output = T;
 
     fn into_control_flow(self) -> ControlFlow<T> {
         self
-    }
-}
-
-mod sealed {
-    use std::ops::ControlFlow;
-
-    pub trait Sealed {}
-    impl Sealed for () {}
-    impl<T> Sealed for ControlFlow<T> {}
-    impl Sealed for super::Never {}
-
-    /// A function pointer, with its return type.
-    pub trait Returns {
-        type Output;
-    }
-
-    impl<T> Returns for fn() -> T {
-        type Output = T;
     }
 }
