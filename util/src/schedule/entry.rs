@@ -28,29 +28,16 @@
 //!
 //! Models: `schedule::loom_tests`.
 
-use std::{
-    any::Any,
-    future::Future,
-    mem,
-    ops::ControlFlow,
-    panic::{RefUnwindSafe, UnwindSafe, resume_unwind},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker, ready},
-};
+use std::panic::{RefUnwindSafe, UnwindSafe, resume_unwind};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::{any::Any, future::Future, mem, ops::ControlFlow, pin::Pin, sync::Arc};
 
 use tokio::time::Instant;
 
-use super::{
-    error::{Cause, Refused, TaskError},
-    list::Shard,
-    unstarted::Unstarted,
-    work::Work,
-};
-use crate::ground::{
-    sync::{AtomicU64, Mutex, MutexGuard, lock},
-    unwind, waker,
-};
+use super::error::{Cause, Refused, TaskError};
+use super::{list::Shard, unstarted::Unstarted, work::Work};
+use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, lock};
+use crate::ground::{unwind, waker};
 
 /// A scheduled task behind a trait that names none of its types.
 ///

@@ -1,11 +1,7 @@
 //! The errors of a scheduler and of its tasks.
 
-use std::{
-    any::Any,
-    error::Error,
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
+use std::{any::Any, error::Error, fmt};
 
 use crate::{ground::unwind, limit::lock};
 

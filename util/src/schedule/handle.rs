@@ -1,13 +1,7 @@
 //! The handles of a scheduled task.
 
-use std::{
-    fmt,
-    future::Future,
-    marker::PhantomData,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::task::{Context, Poll, ready};
+use std::{fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
 
 use tokio::{task::coop, time::Instant};
 

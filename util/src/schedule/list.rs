@@ -12,18 +12,14 @@
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
-use std::{
-    mem,
-    sync::{Arc, Weak},
-    task::{Context, Poll, Waker},
-};
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, oneshot},
-    time::Instant,
-};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
 use super::{error::Refused, unstarted::Unstarted};
@@ -36,7 +32,7 @@ pub(super) struct Common {
     /// owns the handle.
     runtime: Weak<Handle>,
     /// Ends this task when it is dropped.
-    _open: oneshot::Sender<()>,
+    _open: Mutex<oneshot::Sender<()>>,
     /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all threads would
     /// write to the cache line of the number.
     limit: Option<(usize, AtomicU64)>,
@@ -53,7 +49,7 @@ impl Common {
         let common = Self {
             timer,
             runtime: Arc::downgrade(&runtime),
-            _open: open,
+            _open: Mutex::new(open),
             limit: max_pending.map(|max| (max, AtomicU64::new(0))),
             unstarted: Mutex::default(),
             idle: Notify::new(),

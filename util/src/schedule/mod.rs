@@ -71,6 +71,10 @@ mod entry;
 mod error;
 mod handle;
 mod list;
+#[cfg(all(test, tokio_wheel_util_loom))]
+mod loom_tests;
+#[cfg(all(test, not(tokio_wheel_util_loom)))]
+mod memory;
 mod unstarted;
 mod work;
 
@@ -81,10 +85,8 @@ pub use work::RunOutput;
 
 use std::{fmt, future::Future, mem, sync::Arc};
 
-use tokio::{
-    runtime::{Handle, worker_index},
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::runtime::{Handle, worker_index};
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
 use crate::{ground::sync::lock, limit::saturating_add};
@@ -227,7 +229,7 @@ impl Scheduler {
 
     /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.
     ///
-    /// The delay starts with this call. If the delay is zero, the task starts at once.
+    /// The delay starts with this call. If the delay is zero, the call spawns the task, which then cannot be canceled.
     /// The task runs on the scheduler's runtime. Any thread may call this method.
     ///
     /// # Errors

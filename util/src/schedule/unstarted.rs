@@ -1,11 +1,7 @@
 //! The scheduled tasks that a shutdown of their scheduler returns.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
+use std::{fmt, future::Future, pin::Pin};
 
 use tokio::time::Instant;
 
