@@ -250,7 +250,38 @@ mod tests {
     use tokio_test::{assert_pending, task};
 
     use super::*;
-    use crate::futures::sleep;
+    use crate::{futures::sleep, timer::Timer};
+
+    #[test]
+    fn a_poll_after_the_end_of_the_timer_returns_an_error_before_the_deadline() {
+        let runtime = || {
+            let mut builder = runtime::Builder::new_current_thread();
+            builder.enable_time().build().unwrap()
+        };
+        let (first, second) = (runtime(), runtime());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let (hour, now) = (Duration::from_secs(3_600), Instant::now());
+        let timer = first.block_on(async { Timer::current() });
+        let mut pending = timer.sleep(hour);
+        let mut default = first.block_on(async { sleep(hour) });
+        let entered = first.enter();
+        assert!(pending.try_poll_elapsed(&mut cx).is_pending());
+        assert!(default.try_poll_elapsed(&mut cx).is_pending());
+        drop(entered);
+        drop(first);
+        let closed = Poll::Ready(Err(TimerShutdown(())));
+        for mut sleep in [pending, timer.sleep(hour)] {
+            assert_eq!(sleep.try_poll_elapsed(&mut cx), closed);
+            assert_eq!(sleep.try_poll_elapsed(&mut cx), closed);
+        }
+        assert_eq!(
+            timer.sleep_until(now).try_poll_elapsed(&mut cx),
+            Poll::Ready(Ok(()))
+        );
+        // A sleep of the default timer moves to the current runtime.
+        let _entered = second.enter();
+        assert!(default.try_poll_elapsed(&mut cx).is_pending());
+    }
 
     #[test]
     fn sleeps_that_move_share_a_registrar() {

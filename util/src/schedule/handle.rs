@@ -62,7 +62,7 @@ impl<T> ScheduledTask<T> {
     /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
     /// call returns, and never runs. A call returns `false` in these cases:
     ///
-    /// * The task runs only once, and has started.
+    /// * The task runs only once, and has started. A task whose deadline has passed when it is scheduled starts at once.
     /// * The task was canceled before, or another thread is canceling it.
     /// * The task has ended, or its scheduler has shut down.
     ///

@@ -307,7 +307,10 @@ fn shutdown_races_wake_and_schedule() {
         let scheduled = scheduling.join().unwrap().ok();
         let returned = result(&mut task).is_err_and(|error| error.is_shutdown());
         assert_eq!(witness.runs(), usize::from(!returned));
-        assert_eq!(left.len(), usize::from(returned) + usize::from(scheduled.is_some()));
+        assert_eq!(
+            left.len(),
+            usize::from(returned) + usize::from(scheduled.is_some())
+        );
         if let Some(mut task) = scheduled {
             assert!(result(&mut task).is_err_and(|error| error.is_shutdown()));
         }

@@ -1,8 +1,8 @@
 //! Tasks that start later, once or periodically.
 //!
-//! A task is a future that runs after a delay, or a closure that returns the future of each run. Before its
-//! deadline, the task is one entry of a wheel, and no tokio task exists. At the deadline, the entry becomes a tokio
-//! task on the scheduler's runtime. So a slow task delays no other task. A panic ends only its own task.
+//! A task is a future that runs after a delay, or a closure that returns the future of each run. Until its deadline, the
+//! task is a pending sleep of the scheduler's [`Timer`], and no tokio task exists. The sleep's waker spawns the task on the
+//! scheduler's runtime. So a slow task delays no other task, and a panic ends only its own task.
 //!
 //! | method | when the task runs |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | [`Scheduler::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
 //! A server makes one [`Scheduler`] and keeps clones of it. Scheduling and canceling a task cost the same with a million
-//! waiting tasks, because each worker has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997).
+//! waiting tasks, because the timer has a hierarchical timing wheel for each worker (Varghese and Lauck, 1987 and 1997).
 //!
-//! A task never starts before its deadline. The scheduler's driver, which is a tokio task too, spawns the task soon after
-//! the deadline. On a busy runtime, first the driver and then the task wait until a worker is free.
+//! A task never starts before its deadline. It is spawned when a sleep with this deadline would wake, at most one tick of
+//! the timer later if a worker is free.
 //!
 //! # Examples
 //!
@@ -50,7 +50,7 @@
 //! | `START_TIMER` (Varghese), Netty's `newTimeout`, the JDK's and PowerJob's `schedule`, Kafka's `add` | [`schedule`](Scheduler::schedule) |
 //! | `STOP_TIMER`, Netty's `Timeout.cancel`, the JDK's `TimerTask.cancel` and `Future.cancel(false)` | [`ScheduledTask::cancel`], or a [`CancelHandle`] in a map; the entry is removed before the call returns |
 //! | the JDK's `Future.cancel(true)` | none: a run that has started is not interrupted |
-//! | `PER_TICK_BOOKKEEPING`, Kafka's `advanceClock` | no call: the driver sleeps until a slot expires |
+//! | `PER_TICK_BOOKKEEPING`, Kafka's `advanceClock` | no call: the timer fires the tasks |
 //! | the JDK's `scheduleAtFixedRate`; `Timer.schedule` with a period | [`schedule_at_fixed_rate`](Scheduler::schedule_at_fixed_rate); [`schedule_at_fixed_rate_with`](Scheduler::schedule_at_fixed_rate_with) and [`MissedTickBehavior::Delay`] |
 //! | the JDK's `scheduleWithFixedDelay` | [`schedule_with_fixed_delay`](Scheduler::schedule_with_fixed_delay) |
 //! | an exception in a periodic task ends the task; in a `java.util.Timer`, all tasks | a panic ends only its own task, and [`TaskError::into_panic`] returns the payload |
@@ -58,7 +58,8 @@
 //! | Netty's `maxPendingTimeouts` | [`Builder::max_pending`]; the error returns the future |
 //! | `pendingTimeouts`, `size` | [`Scheduler::pending`], in O(workers) |
 //! | `stop`, `shutdownNow`, `close` | [`Scheduler::shutdown`], which returns the tasks that have not started, in O(*n* log *n*) |
-//! | the JDK's `shutdown`, which runs delayed tasks and ends periodic tasks | the same: see [`Unstarted::is_periodic`] |
+//! | the JDK's `shutdown`, which runs delayed tasks and ends periodic tasks | `shutdown`, and you run what it returns: see [`Unstarted::is_periodic`] |
+//! | the JDK's `awaitTermination` | [`Scheduler::wait_idle`] after the shutdown |
 //! | PowerJob's `processThreadNum` | the workers run the tasks, and code that blocks belongs in `spawn_blocking` |
 //! | Kafka's `tryCompleteElseWatch` | [`timeout`](tokio_wheel::timeout()) around a future that becomes ready when the operation completes |
 //! | a ring of buckets for idle connections | `IdleSet` of the module `idle` for many tasks, or the module `delay_queue` for one |
@@ -99,8 +100,8 @@ use work::{Pace, Periodic, Work};
 /// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles of the same
 /// scheduler. After the last handle is dropped, the waiting tasks still run at their deadlines.
 ///
-/// When the runtime shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler costs one tokio task
-/// and one pending sleep, however many tasks wait.
+/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler costs one
+/// tokio task, however many tasks wait.
 ///
 /// # Examples
 ///
@@ -167,13 +168,14 @@ impl Builder {
     /// Sets the timer on which the scheduler waits, and with it the tick. Without this call, the scheduler uses the
     /// default timer of the runtime.
     ///
-    /// If this timer shuts down, the scheduler shuts down too.
+    /// If this timer shuts down, the scheduler shuts down too. Use a timer of the scheduler's runtime: if the runtime shuts
+    /// down before the timer, the waiting tasks are dropped at their deadlines.
     pub fn timer(mut self, timer: &Timer) -> Self {
         self.timer = Some(timer.clone());
         self
     }
 
-    /// Builds the scheduler, and spawns its driver on the current runtime.
+    /// Builds the scheduler on the current runtime.
     ///
     /// # Panics
     ///
@@ -212,7 +214,7 @@ impl Scheduler {
         Builder::default()
     }
 
-    /// Returns the number of waiting tasks. Locks the wheel of each worker in turn.
+    /// Returns the number of waiting tasks. Locks the list of each worker in turn.
     ///
     /// A task that runs does not wait.
     pub fn pending(&self) -> usize {
@@ -263,8 +265,7 @@ impl Scheduler {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let first = |now| saturating_add(now, delay);
-        self.start(first, future, |future| future)
+        self.start(|now| saturating_add(now, delay), future, |future| future)
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, at `deadline`.
@@ -427,7 +428,9 @@ impl Scheduler {
         F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        self.start_periodic(Pace::FixedRate(behavior), initial, period, make)
+        let pace = Pace::FixedRate(behavior);
+        let work = Periodic { make, period, pace };
+        self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
     /// Schedules a periodic task on this scheduler, with a fixed delay between its runs.
@@ -478,19 +481,21 @@ impl Scheduler {
         F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        self.start_periodic(Pace::FixedDelay, initial, delay, make)
+        let (period, pace) = (delay, Pace::FixedDelay);
+        let work = Periodic { make, period, pace };
+        self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
     /// Shuts the scheduler down, and returns the scheduled tasks that are waiting.
     ///
-    /// The tasks are returned in the order of their deadlines. The scheduler accepts no more tasks, and its
-    /// driver ends. The effect depends on the state of a task:
+    /// The tasks are returned in the order of their deadlines. The scheduler accepts no more tasks. The effect depends on
+    /// the state of a task:
     ///
     /// | task | effect of the shutdown |
     /// |---|---|
     /// | a task that runs once, and waits | The task is returned. |
     /// | a periodic task that waits | Its next run is returned: see [`Unstarted::is_periodic`]. |
-    /// | a task that is running | The run completes. A periodic task does not run again. |
+    /// | a task that is running | The run completes: see [`wait_idle`](Self::wait_idle). A periodic task does not run again. |
     ///
     /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned
     /// task, you get an error whose [`is_shutdown`](TaskError::is_shutdown) is true. No task is
@@ -582,21 +587,6 @@ impl Scheduler {
             }
             idle.await;
         }
-    }
-
-    fn start_periodic<C>(
-        &self,
-        pace: Pace,
-        initial: Duration,
-        period: Duration,
-        make: C,
-    ) -> Result<ScheduledTask<<Periodic<C> as Work>::Output>, ScheduleError<C>>
-    where
-        Periodic<C>: Work,
-    {
-        let first = |now| saturating_add(now, initial);
-        let work = Periodic { make, period, pace };
-        self.start(first, work, |work| work.make)
     }
 
     /// Schedules `work`. `first` converts the current time to the first deadline.

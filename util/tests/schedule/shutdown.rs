@@ -104,7 +104,11 @@ fn a_task_that_is_given_back_has_the_number_of_its_handle() {
     let scheduler = runtime.block_on(async { Scheduler::new() });
     let mut ids: Vec<_> = (0..100).map(|n| id_of(&scheduler, n)).collect();
     let on_a_worker = scheduler.clone();
-    let others = async move { (100..200).map(|n| id_of(&on_a_worker, n)).collect::<Vec<_>>() };
+    let others = async move {
+        (100..200)
+            .map(|n| id_of(&on_a_worker, n))
+            .collect::<Vec<_>>()
+    };
     ids.extend(runtime.block_on(runtime.spawn(others)).unwrap());
     let left: Vec<_> = scheduler.shutdown().iter().map(Unstarted::id).collect();
     assert_eq!(left, ids);
