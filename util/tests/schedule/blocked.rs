@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The blocked worker has a task that is due soon. The others still run on the other worker. On the scheduler's own driver,
-/// the driver was woken in the blocked worker's queue, and the median was 167 ms late.
+/// The blocked worker has scheduled the task that is due next. The others still run on the other worker. A driver task would
+/// have been woken in the queue of the blocked worker, and then half of the tasks would be more than 140 ms late.
 #[test]
 fn a_worker_that_has_something_due_and_blocks_makes_no_other_timer_late() {
     const BLOCK: Duration = ms(300);
@@ -11,19 +11,18 @@ fn a_worker_that_has_something_due_and_blocks_makes_no_other_timer_late() {
         let runtime = multi_thread(2);
         runtime.block_on(runtime.spawn(async {
             let scheduler = Scheduler::new();
-            let begin = Instant::now() + ms(20);
+            let begin = Instant::now() + ms(40);
             let mut tasks = Vec::new();
             for n in 0..250 {
                 let due = begin + ms(n);
                 let run = async move { due.elapsed() };
                 tasks.push(scheduler.schedule_at(due, run).unwrap());
             }
-            let blocks = scheduler.clone();
-            let blocks = scheduler.schedule_at(begin, async move {
-                drop(blocks.schedule(ms(1), async {}));
+            sleep(ms(5)).await;
+            tokio::spawn(async move {
+                drop(scheduler.schedule(ms(1), async {}));
                 thread::sleep(BLOCK);
             });
-            drop(blocks.unwrap());
             let mut lateness = Vec::new();
             for task in tasks {
                 lateness.push(output(task).await);
