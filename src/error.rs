@@ -218,3 +218,33 @@ impl fmt::Display for TryCurrentError {
 }
 
 impl Error for TryCurrentError {}
+
+/// The error that [`Sleep::try_poll_elapsed`](crate::Sleep::try_poll_elapsed) returns if the timer has shut down before
+/// the deadline.
+///
+/// # Examples
+///
+/// ```
+/// use std::task::{Context, Poll, Waker};
+/// use tokio_wheel::{Duration, Timer};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// let timer = runtime.block_on(async { Timer::current() });
+/// drop(runtime);
+///
+/// let mut sleep = timer.sleep(Duration::from_secs(60));
+/// let Poll::Ready(Err(error)) = sleep.try_poll_elapsed(&mut Context::from_waker(Waker::noop())) else {
+///     panic!("the timer has not shut down");
+/// };
+/// assert_eq!(error.to_string(), "the timer has shut down before the deadline");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimerShutdown(pub(crate) ());
+
+impl fmt::Display for TimerShutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the timer has shut down before the deadline")
+    }
+}
+
+impl Error for TimerShutdown {}

@@ -65,6 +65,7 @@ use crate::{
         registrar::Registrar,
         shard::{EntryState, Refused},
     },
+    error::TimerShutdown,
     ground::thread::is_worker_of,
     timer::default,
 };
@@ -90,17 +91,40 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(super) fn poll_reached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.poll_entry(cx) {
+            Ok(polled) => polled,
+            Err(TimerShutdown(())) => self.poll_ended(cx),
+        }
+    }
+
+    /// Polls the entry, and registers it if there is none. Returns an error if the timer has ended.
+    // Without inlining, the first poll of a sleep takes 14 more instructions.
+    #[inline(always)]
+    #[track_caller]
+    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
         match (self.key, &self.registrar) {
             (Some(key), Some(registrar)) if !key.is_absent() => {
                 match registrar.shard.poll(key, cx.waker()) {
-                    EntryState::Pending => Poll::Pending,
-                    EntryState::Fired => Poll::Ready(()),
-                    EntryState::Closed => self.poll_ended(cx),
+                    EntryState::Pending => Ok(Poll::Pending),
+                    EntryState::Fired => Ok(Poll::Ready(())),
+                    EntryState::Closed => Err(TimerShutdown(())),
                 }
             }
-            (Some(Key::ABSENT), _) => Poll::Ready(()),
+            (Some(Key::ABSENT), _) => Ok(Poll::Ready(())),
             _ => self.register(cx),
         }
+    }
+
+    /// Does what [`poll_reached`](Self::poll_reached) does, but returns an error instead of waiting for the runtime's end
+    /// or panicking.
+    #[inline]
+    #[track_caller]
+    pub(super) fn try_poll_reached(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<()>, TimerShutdown> {
+        self.poll_entry(cx)
+            .or_else(|TimerShutdown(())| self.poll_elsewhere(cx))
     }
 
     /// Records that the future has returned ready, so that every poll is ready until the next reset.
@@ -109,10 +133,9 @@ impl Sleep {
         self.key = Some(Key::ABSENT);
     }
 
-    // Without inlining, the first poll of a sleep takes 14 more instructions.
     #[inline(always)]
     #[track_caller]
-    fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn register(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
         let registrar = match &self.registrar {
             Some(bound) if !bound.is_default => match bound.nearer() {
                 Some(nearer) => self.registrar.insert(nearer),
@@ -129,10 +152,10 @@ impl Sleep {
         match registrar.register(self.deadline, (cx.waker(), self.site)) {
             Ok(key) => {
                 self.key = Some(key);
-                Poll::Pending
+                Ok(Poll::Pending)
             }
-            Err(Refused::Due) => Poll::Ready(()),
-            Err(Refused::Closed | Refused::Elsewhere) => self.poll_ended(cx),
+            Err(Refused::Due) => Ok(Poll::Ready(())),
+            Err(Refused::Closed | Refused::Elsewhere) => Err(TimerShutdown(())),
         }
     }
 
@@ -142,10 +165,10 @@ impl Sleep {
     /// the sleep now, the driver may have panicked, or the thread may remember another timer.
     #[cold]
     #[track_caller]
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_elsewhere(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
         let is_due = |sleep: &Self| Instant::now() >= sleep.deadline;
         if self.key.is_some_and(|key| !key.is_absent()) && is_due(self) {
-            return Poll::Ready(());
+            return Ok(Poll::Ready(()));
         }
         let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
         if is_default && runtime::Handle::try_current().is_ok() {
@@ -164,9 +187,9 @@ impl Sleep {
                 match next.register(self.deadline, (cx.waker(), self.site)) {
                     Ok(key) => {
                         self.key = Some(key);
-                        return Poll::Pending;
+                        return Ok(Poll::Pending);
                     }
-                    Err(Refused::Due) => return Poll::Ready(()),
+                    Err(Refused::Due) => return Ok(Poll::Ready(())),
                     Err(Refused::Closed | Refused::Elsewhere) => {}
                 }
                 if self.ending().is_some_and(Ending::is_awaited) {
@@ -174,8 +197,18 @@ impl Sleep {
                 }
             }
         }
-        if is_due(self) {
-            return Poll::Ready(());
+        match is_due(self) {
+            true => Ok(Poll::Ready(())),
+            false => Err(TimerShutdown(())),
+        }
+    }
+
+    /// Polls a sleep whose timer has ended. Panics if the sleep is not due and cannot move to another timer.
+    #[cold]
+    #[track_caller]
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Ok(polled) = self.poll_elsewhere(cx) {
+            return polled;
         }
         // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this
         // task after another worker has dropped the driver. The runtime then drops this task soon. A worker may
@@ -228,7 +261,38 @@ mod tests {
     use tokio_test::{assert_pending, task};
 
     use super::*;
-    use crate::futures::sleep;
+    use crate::{futures::sleep, timer::Timer};
+
+    #[test]
+    fn a_poll_after_the_end_of_the_timer_returns_an_error_before_the_deadline() {
+        let runtime = || {
+            let mut builder = runtime::Builder::new_current_thread();
+            builder.enable_time().build().unwrap()
+        };
+        let (first, second) = (runtime(), runtime());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let (hour, now) = (Duration::from_secs(3_600), Instant::now());
+        let timer = first.block_on(async { Timer::current() });
+        let mut pending = timer.sleep(hour);
+        let mut default = sleep(hour);
+        let entered = first.enter();
+        assert!(pending.try_poll_elapsed(&mut cx).is_pending());
+        assert!(default.try_poll_elapsed(&mut cx).is_pending());
+        drop(entered);
+        drop(first);
+        let closed = Poll::Ready(Err(TimerShutdown(())));
+        for mut sleep in [pending, timer.sleep(hour)] {
+            assert_eq!(sleep.try_poll_elapsed(&mut cx), closed);
+            assert_eq!(sleep.try_poll_elapsed(&mut cx), closed);
+        }
+        assert_eq!(
+            timer.sleep_until(now).try_poll_elapsed(&mut cx),
+            Poll::Ready(Ok(()))
+        );
+        // A sleep of the default timer moves to the current runtime.
+        let _entered = second.enter();
+        assert!(default.try_poll_elapsed(&mut cx).is_pending());
+    }
 
     #[test]
     fn sleeps_that_move_share_a_registrar() {

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{clock, entry::Site, registrar::Registrar, shard::EntryState},
+    error::TimerShutdown,
     ground::coop,
     timer::Timer,
 };
@@ -318,6 +319,49 @@ impl Sleep {
         ready!(self.poll_reached(cx));
         self.finish();
         Poll::Ready(())
+    }
+
+    /// Polls whether the deadline has passed, and returns an error where [`poll_elapsed`](Self::poll_elapsed) would panic
+    /// because the timer has shut down.
+    ///
+    /// A service that registers sleeps on threads outside its runtime needs this: the runtime may shut down at any
+    /// moment. After an error, a poll with the default timer may succeed on another runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error before the deadline if the timer has shut down. A future of the default timer that is polled in
+    /// another runtime moves there instead.
+    ///
+    /// # Panics
+    ///
+    /// The first poll of a future of the default timer panics outside a runtime, and in a runtime that has time disabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, Waker};
+    /// use tokio_wheel::{error::TimerShutdown, Duration, Timer};
+    ///
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// let timer = runtime.block_on(async { Timer::current() });
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let mut sleep = timer.sleep(Duration::from_secs(60));
+    /// assert!(sleep.try_poll_elapsed(&mut cx).is_pending());
+    ///
+    /// drop(runtime);
+    /// assert!(matches!(sleep.try_poll_elapsed(&mut cx), Poll::Ready(Err(TimerShutdown { .. }))));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn try_poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
+        match self.try_poll_reached(cx) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(())) => {
+                self.finish();
+                Poll::Ready(Ok(()))
+            }
+            Err(shutdown) => Poll::Ready(Err(shutdown)),
+        }
     }
 
     /// Polls this sleep as the limit of an inner future that is pending.

@@ -180,8 +180,7 @@ impl Steady {
 
     fn check_far(&self) {
         let pending = || Timer::current().metrics().pending();
-        // The driver of the target's scheduler also has a sleep, and the driver of an epoch's until it ends.
-        let expected = self.far.len() as u64 + 1;
+        let expected = self.far.len() as u64;
         if !eventually(|| pending() == expected) {
             found(format!("{expected} sleeps, but {} are pending", pending()));
         }

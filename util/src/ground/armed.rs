@@ -14,8 +14,7 @@
 //! * If the thread lowers the armed tick before the task stores its waker, the task finds the lower tick.
 //! * If the thread lowers it after that, the thread finds the waker, and wakes the task.
 //!
-//! Models: `schedule_races_arm`, `shutdown_races_arm` and `last_handle_races_look` of the scheduler; `touch_races_wait`
-//! and `last_handle_races_wait` of the idle set.
+//! Models: `touch_races_wait` and `last_handle_races_wait` of the idle set.
 
 use std::task::Waker;
 

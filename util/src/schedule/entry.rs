@@ -1,119 +1,86 @@
-//! The entry of a scheduled task. The task is an entry until its deadline, and a tokio task while it runs.
+//! The entry of a scheduled task: the waker of its sleep.
 //!
-//! The scheduler's [`Shard`] keeps the entry until the deadline. The driver then starts the entry.
+//! While the task waits, the entry holds the work, and the timer and a [list](super::list) hold the entry. The wake at the
+//! deadline takes the work and spawns it on the runtime. So nothing but the timer drives a scheduler.
 //!
-//! # States
-//!
-//! The entry is in a shard while its state is `Waiting(Some)`, until the driver or a shutdown takes it out.
-//!
-//! | State           | Event                                                  | Next state      |
-//! |-----------------|--------------------------------------------------------|-----------------|
-//! | `Waiting(None)` | A thread has inserted the entry.                       | `Waiting(Some)` |
-//! | `Waiting(None)` | A thread has dropped the work.                         | `Ended`         |
-//! | `Waiting(Some)` | The driver starts the entry.                           | `Running`       |
-//! | `Waiting(Some)` | `cancel` takes the work.                               | `Waiting(None)` |
-//! | `Waiting(Some)` | A shutdown of the scheduler takes the work.            | `Ended`         |
-//! | `Waiting(Some)` | The end of the runtime takes the work.                 | `Waiting(None)` |
-//! | `Running`       | A periodic task is inserted for its next run.          | `Waiting(Some)` |
-//! | `Running`       | The task ends.                                         | `Ended`         |
-//! | `Ended(Some)`   | The handle takes the result, or the handle is dropped. | `Ended(None)`   |
+//! | state | event | next state |
+//! |---|---|---|
+//! | `Waiting(Some)` | The timer wakes the entry at the deadline. | `Running` |
+//! | `Waiting(Some)` | `cancel`. | `Waiting(None)` |
+//! | `Waiting(Some)` | A shutdown of the scheduler wakes the entry. | `Ended` |
+//! | `Waiting(Some)` | The end of the runtime or of the timer wakes the entry. | `Waiting(None)` |
+//! | `Waiting(None)` | The thread has dropped the work. | `Ended` |
+//! | `Running` | A run of a periodic task has ended. | `Waiting(Some)` |
+//! | `Running` | The task ends. | `Ended` |
+//! | `Ended(Some)` | The handle takes the result, or is dropped. | `Ended(None)` |
 //!
 //! # Rules
 //!
-//! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
-//!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread holds the entry's lock while it inserts or removes the entry. The entry may expire at once, but its start
-//!   waits for the lock. So `cancel` always finds the key, and leaves no entry that counts towards the limit.
-//! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
-//!   It clones, wakes and drops them without the lock.
-//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
-//!   the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The entry drops its shard when it ends, before it wakes the handle. So a task that has ended does not keep the
-//!   driver alive (`tests/schedule/runtime_end.rs`).
-//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
-//!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
+//! * Only the thread that takes the work runs it, drops it or returns it from a shutdown. So each task ends exactly once
+//!   (`tests/schedule/accounting.rs`).
+//! * The work, the result and the awaiting waker are user code. A thread may move them while it holds the entry's lock. It
+//!   clones, wakes and drops them without the lock.
+//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns the work
+//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * An entry that has ended holds neither its shard nor its timer (`tests/schedule/runtime_end.rs`).
+//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle) may still keep
+//!   the entry (`tests/schedule/cancel_handle.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
-use std::{
-    future::Future,
-    mem,
-    panic::{RefUnwindSafe, UnwindSafe, resume_unwind},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker, ready},
-};
+use std::panic::{RefUnwindSafe, UnwindSafe, resume_unwind};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::{any::Any, future::Future, mem, ops::ControlFlow, pin::Pin, sync::Arc};
 
-use bounded_wheel::Key;
-use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::{
-    error::{Cause, TaskError},
-    shard::Shard,
-    unstarted::Unstarted,
-    work::{After, AfterRun, Work},
-};
-use crate::ground::{
-    sync::{Mutex, MutexGuard, lock},
-    unwind, waker,
-};
+use super::error::{Cause, Refused, TaskError};
+use super::{list::Shard, unstarted::Unstarted, work::Work};
+use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, lock};
+use crate::ground::{unwind, waker};
 
 /// A scheduled task behind a trait that names none of its types.
 ///
 /// Its handles are unwind safe: a panic of user code never leaves an entry half changed, because user code does not run
 /// under the lock.
 pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Starts the task. The driver has taken the entry out of its shard, because its deadline has expired.
-    fn start(self: Arc<Self>);
-
-    /// Ends the task, and returns its work. A shutdown has taken the entry out of its shard. Returns `None` if another
-    /// thread has canceled the task.
-    fn leave(&self) -> Option<Unstarted>;
-
-    /// Ends the task, and drops its work. The end of the runtime has taken the entry out of its shard.
-    fn abandon(&self);
-
     /// Cancels the task. Returns whether this call canceled it.
     fn cancel(&self) -> bool;
 
     fn status(&self) -> Status;
 
+    /// Stores the result of a task that has ended in `result`, an `Option<Result<T, TaskError>>`, unless an earlier call
+    /// did so. Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
+
     /// Drops the waker and the result. The entry will also drop a result that comes later.
     fn detach(&self);
 }
 
-/// A scheduled task whose output is a `T`.
-pub(super) trait TaskOf<T>: Task {
-    /// Returns the result of a task that has ended, or `None` if an earlier call returned it.
-    ///
-    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
-
-    fn untyped(self: Arc<Self>) -> Arc<dyn Task>;
-}
-
 /// The state of a task, which its handles can read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Status {
+    pub(super) id: u64,
     /// The deadline of the next run, of the current run or of the last run.
     pub(super) deadline: Instant,
     /// Whether the first run has started.
-    pub(super) started: bool,
+    pub(super) is_started: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
-    pub(super) cancelled: bool,
-    pub(super) finished: bool,
+    pub(super) is_cancelled: bool,
+    pub(super) is_finished: bool,
     /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
-    detached: bool,
+    is_detached: bool,
 }
 
 pub(super) struct Entry<W: Work> {
+    /// The place in the list. Only threads that hold the lock of the list use it.
+    index: AtomicU64,
     inner: Mutex<Inner<W>>,
 }
 
 struct Inner<W: Work> {
     state: State<W>,
-    /// Keeps the driver alive. `None` after the task has ended.
+    /// `None` after the task has ended.
     shard: Option<Arc<Shard>>,
     status: Status,
     /// The waker of the tokio task that awaits the handle.
@@ -121,118 +88,106 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    /// `None` while a thread inserts the entry for the first run, or drops its work.
-    Waiting(Option<(W, Key)>),
+    /// `None` while a thread drops the work.
+    Waiting(Option<W>),
     Running,
     /// The result. `None` after the handle has taken the result or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
 impl<W: Work> Inner<W> {
-    /// Takes the work of a waiting task, and the key of its entry. Returns `None` if another thread has taken them.
-    fn take(&mut self) -> Option<(W, Key)> {
+    /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
+    fn take(&mut self) -> Option<W> {
         match &mut self.state {
-            State::Waiting(waiting) => waiting.take(),
+            State::Waiting(work) => work.take(),
+            _ => None,
+        }
+    }
+
+    fn take_result(&mut self) -> Option<Result<W::Output, TaskError>> {
+        match &mut self.state {
+            State::Ended(result) => result.take(),
             _ => None,
         }
     }
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. `now` is the current time. If the shard refuses the work, returns the work and
-    /// the [reason](Shard::insert).
+    /// Schedules `work` for `deadline`. If the scheduler refuses the work, returns it.
     pub(super) fn schedule(
-        shard: Arc<Shard>,
+        shard: &Arc<Shard>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, (W, Option<usize>)> {
+    ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
+            index: AtomicU64::new(0),
             inner: Mutex::new(Inner {
-                state: State::Waiting(None),
-                shard: Some(shard),
+                state: State::Waiting(Some(work)),
+                shard: Some(shard.clone()),
                 status: Status {
+                    id: shard.next_id(),
                     deadline,
-                    started: false,
-                    cancelled: false,
-                    finished: false,
-                    detached: false,
+                    is_started: false,
+                    is_cancelled: false,
+                    is_finished: false,
+                    is_detached: false,
                 },
                 waiter: None,
             }),
         });
-        entry.wait(lock(&entry.inner), now, work)?;
+        match shard.insert(&entry.index, entry.clone().into(), (now, deadline), true) {
+            Ok(false) => {}
+            Ok(true) => entry.clone().wake(),
+            Err(refused) => {
+                let work = lock(&entry.inner).take();
+                return Err((work.expect("the task is in no list"), refused));
+            }
+        }
         Ok(entry)
     }
 
-    /// Inserts the entry into the shard, and stores `work` in it until the deadline. If the shard refuses the work,
-    /// returns the work and the [reason](Shard::insert).
-    fn wait(
-        self: &Arc<Self>,
-        mut inner: MutexGuard<'_, Inner<W>>,
-        now: Instant,
-        work: W,
-    ) -> Result<(), (W, Option<usize>)> {
-        let shard = inner.shard.as_ref().expect("the task has not ended");
-        let tick = shard.common.tick(now, inner.status.deadline);
-        // The limit holds for the first run. A task that has run keeps its place.
-        let is_limited = !inner.status.started;
-        let key = match shard.insert(tick, is_limited, self.clone()) {
-            Ok(key) => key,
-            Err(refused) => {
-                drop(inner);
-                return Err((work, refused));
-            }
-        };
-        // A clone writes to a cache line that threads share, so only an early task makes one.
-        let is_early = shard.common.armed.is_later_than(tick);
-        let early = is_early.then(|| shard.common.clone());
-        inner.state = State::Waiting(Some((work, key)));
-        drop(inner);
-        if let Some(common) = early {
-            common.armed.wake_for(tick);
-        }
-        Ok(())
-    }
-
-    /// Inserts the entry for the next run. If the task was canceled, ends the task instead.
-    fn wait_again(self: Arc<Self>, work: W, deadline: Instant) {
+    /// Schedules the next run, unless the task was canceled or the scheduler has shut down.
+    fn schedule_next(self: Arc<Self>, shard: &Shard, work: W, deadline: Instant) {
         let mut inner = lock(&self.inner);
-        if inner.status.cancelled {
-            drop(inner);
-            unwind::discard(work);
-            return self.end(Err(TaskError(Cause::Cancelled)));
-        }
-        inner.status.deadline = deadline;
-        if let Err((work, _)) = self.wait(inner, Instant::now(), work) {
-            unwind::discard(work);
-            self.end(Err(TaskError(Cause::Shutdown)));
+        (inner.state, inner.status.deadline) = (State::Waiting(Some(work)), deadline);
+        let times = (Instant::now(), deadline);
+        let inserted = match inner.status.is_cancelled {
+            true => Err(Refused::Shutdown),
+            false => shard.insert(&self.index, self.clone().into(), times, false),
+        };
+        let unused = inserted.is_err().then(|| inner.take());
+        drop(inner);
+        match inserted {
+            Ok(false) => {}
+            Ok(true) => self.wake(),
+            Err(_) => {
+                unwind::discard(unused);
+                self.end(Err(TaskError(Cause::Shutdown)));
+            }
         }
     }
 
-    /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was
-    /// dropped, this method drops the result.
+    /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was dropped, this method
+    /// drops the result.
     fn end(&self, result: Result<W::Output, TaskError>) {
         let mut result = Some(result);
         let mut inner = lock(&self.inner);
-        if inner.status.cancelled || inner.status.detached {
+        if inner.status.is_cancelled || inner.status.is_detached {
             drop(inner);
             unwind::discard(result.take());
             inner = lock(&self.inner);
-            if inner.status.cancelled {
-                result = Some(Err(TaskError(Cause::Cancelled)));
-            }
+        }
+        if inner.status.is_cancelled {
+            result = Some(Err(TaskError(Cause::Cancelled)));
         }
         Self::finish(inner, result);
     }
 
     /// Stores the result for the handle, and wakes the tokio task that awaits the handle.
-    ///
-    /// Before this call, the caller drops everything else that the task held. A shutdown may instead return
-    /// the work.
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
-        inner.status.finished = true;
+        inner.status.is_finished = true;
         let (shard, waiter) = (inner.shard.take(), inner.waiter.take());
         drop(inner);
         drop(shard);
@@ -240,52 +195,55 @@ impl<W: Work> Entry<W> {
     }
 }
 
-impl<W: Work> Task for Entry<W> {
-    fn start(self: Arc<Self>) {
+impl<W: Work> Wake for Entry<W> {
+    /// Starts the task, because its deadline has passed. If the scheduler has shut down, hands the task to the shutdown. If
+    /// the runtime or the timer has ended, drops the work.
+    fn wake(self: Arc<Self>) {
         let mut inner = lock(&self.inner);
-        let Some((work, _)) = inner.take() else {
+        let (Some(work), Some(shard)) = (inner.take(), inner.shard.clone()) else {
             return;
         };
-        let deadline = inner.status.deadline;
+        let Status { id, deadline, .. } = inner.status;
+        let run = Box::pin(work.run(deadline));
+        let removed = shard.remove(&self.index, true);
+        let (runtime, is_closed) = (shard.common.runtime(), removed.is_none());
+        if is_closed && runtime.is_some() {
+            // The shutdown wakes the entry too, and then waits for the lock of the entry.
+            lock(&shard.common.unstarted).push(Unstarted {
+                id,
+                deadline,
+                is_periodic: W::PERIODIC,
+                future: Box::pin(async move { drop(run.await) }),
+            });
+            Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
+            return shard.ran();
+        }
         inner.state = State::Running;
-        inner.status.started = true;
-        drop(inner);
-        tokio::spawn(Run {
-            run: Some(work.run(deadline)),
-            entry: RunningEntry(Some(self)),
-        });
-    }
-
-    fn leave(&self) -> Option<Unstarted> {
-        let mut inner = lock(&self.inner);
-        let (work, _) = inner.take()?;
-        let deadline = inner.status.deadline;
-        Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
-        Some(Unstarted {
-            deadline,
-            is_periodic: W::PERIODIC,
-            future: Box::pin(Run::<W, _> {
-                run: Some(work.run(deadline)),
-                entry: RunningEntry(None),
-            }),
-        })
-    }
-
-    fn abandon(&self) {
-        let taken = lock(&self.inner).take();
-        if let Some((work, _)) = taken {
-            unwind::discard(work);
-            self.end(Err(TaskError(Cause::Shutdown)));
+        inner.status.is_started |= runtime.is_some();
+        drop((inner, removed));
+        let run = Run {
+            run: Some(run),
+            entry: Some(self),
+            shard,
+        };
+        match runtime {
+            Some(runtime) => drop(runtime.spawn(run)),
+            None => drop(run),
         }
     }
+}
 
+impl<W: Work> Task for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.inner);
-        let Some((work, key)) = inner.take() else {
+        let Some(work) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
-            return runs_again && !mem::replace(&mut inner.status.cancelled, true);
+            return runs_again && !mem::replace(&mut inner.status.is_cancelled, true);
         };
-        inner.shard.iter().for_each(|shard| shard.remove(key));
+        let removed = inner
+            .shard
+            .as_ref()
+            .map(|shard| shard.remove(&self.index, false));
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
@@ -293,11 +251,10 @@ impl<W: Work> Task for Entry<W> {
             dropped = unwind::catch(|| drop(work));
             inner = lock(&self.inner);
         }
-        inner.status.cancelled = true;
+        inner.status.is_cancelled = true;
         Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
-        if let Err(payload) = dropped {
-            resume_unwind(payload);
-        }
+        drop(removed);
+        dropped.unwrap_or_else(|payload| resume_unwind(payload));
         true
     }
 
@@ -305,97 +262,64 @@ impl<W: Work> Task for Entry<W> {
         lock(&self.inner).status
     }
 
-    fn detach(&self) {
-        let mut inner = lock(&self.inner);
-        inner.status.detached = true;
-        let waiter = inner.waiter.take();
-        let result = match &mut inner.state {
-            State::Ended(result) => result.take(),
-            _ => None,
-        };
-        drop(inner);
-        drop((waiter, result));
-    }
-}
-
-impl<W: Work> TaskOf<W::Output> for Entry<W> {
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
-        waker::poll_locked(
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()> {
+        let ended = ready!(waker::poll_locked(
             &self.inner,
             waker,
             |inner| &mut inner.waiter,
-            |inner| match &mut inner.state {
-                State::Ended(result) => Poll::Ready(result.take()),
-                _ => Poll::Pending,
+            |inner| match inner.status.is_finished {
+                true => Poll::Ready(inner.take_result()),
+                false => Poll::Pending,
             },
-        )
+        ));
+        *result.downcast_mut().expect("the handle knows its output") = ended;
+        Poll::Ready(())
     }
 
-    fn untyped(self: Arc<Self>) -> Arc<dyn Task> {
-        self
-    }
-}
-
-pin_project! {
-    /// One run of a task. A run in a tokio task holds the entry of the task. A run in an [`Unstarted`] holds
-    /// no entry.
-    ///
-    /// This type is not an `async` block, because such a block would hold the future twice
-    /// (`memory`).
-    pub(super) struct Run<W: Work, R> {
-        #[pin]
-        run: Option<R>,
-        entry: RunningEntry<W>,
+    fn detach(&self) {
+        let mut inner = lock(&self.inner);
+        inner.status.is_detached = true;
+        let unused = (inner.waiter.take(), inner.take_result());
+        drop(inner);
+        drop(unused);
     }
 }
 
-/// The entry of the running task. The run takes the entry out when it ends. If the runtime shuts down during
-/// the run, the entry is still here when the run is dropped.
-struct RunningEntry<W: Work>(Option<Arc<Entry<W>>>);
-
-impl<W: Work> Drop for RunningEntry<W> {
-    fn drop(&mut self) {
-        if let Some(entry) = self.0.take() {
-            entry.end(Err(TaskError(Cause::Shutdown)));
-        }
-    }
+/// One run of a task, in a tokio task. It holds the future until it ends. If the runtime shuts down during the run, the
+/// future is still here when the run is dropped.
+struct Run<W: Work, R> {
+    run: Option<Pin<Box<R>>>,
+    entry: Option<Arc<Entry<W>>>,
+    shard: Arc<Shard>,
 }
 
-impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
+impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        let polled = unwind::catch(|| {
-            let run = this.run.as_mut().as_pin_mut();
-            let run = run.expect("an `Unstarted` must not be polled after it was ready");
-            let output = ready!(run.poll(cx));
-            // The handle sees the end only after the future is dropped.
-            this.run.set(None);
-            Poll::Ready(output)
-        });
-        let ended = match polled {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let run = self.run.as_mut().expect("it has not ended");
+        let ran = match unwind::catch(|| run.as_mut().poll(cx)) {
             Ok(polled) => Ok(ready!(polled)),
-            Err(payload) => {
-                unwind::contain(|| this.run.set(None));
-                Err(payload)
-            }
+            Err(panic) => Err(panic),
         };
-        let Some(entry) = this.entry.0.take() else {
-            return match ended {
-                Ok(_) => Poll::Ready(()),
-                Err(payload) => resume_unwind(payload),
-            };
-        };
-        let result = match ended.map(R::Output::into) {
-            Ok(After::Again(next, deadline)) => {
-                entry.wait_again(next.into(), deadline);
-                return Poll::Ready(());
-            }
-            Ok(After::End(output)) => Ok(output),
-            Err(payload) => Err(TaskError::panicked(payload)),
-        };
-        entry.end(result);
+        // The handle sees the end only after the future is dropped.
+        let dropped = unwind::catch(|| self.run = None);
+        let entry = self.entry.take().expect("it has not ended");
+        match ran.and_then(|ran| dropped.map(|()| W::next(ran))) {
+            Ok(ControlFlow::Continue((work, next))) => entry.schedule_next(&self.shard, work, next),
+            Ok(ControlFlow::Break(output)) => entry.end(Ok(output)),
+            Err(panic) => entry.end(Err(TaskError(Cause::Panicked(panic.into())))),
+        }
         Poll::Ready(())
+    }
+}
+
+impl<W: Work, R> Drop for Run<W, R> {
+    fn drop(&mut self) {
+        unwind::discard(self.run.take());
+        if let Some(entry) = self.entry.take() {
+            entry.end(Err(TaskError(Cause::Shutdown)));
+        }
+        self.shard.ran();
     }
 }

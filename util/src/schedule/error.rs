@@ -1,13 +1,9 @@
 //! The errors of a scheduler and of its tasks.
 
-use std::{
-    any::Any,
-    error::Error,
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
+use std::{any::Any, error::Error, fmt};
 
-use crate::ground::unwind;
+use crate::{ground::unwind, limit::lock};
 
 /// The error of a scheduler that refuses to schedule a task. The error holds the task.
 ///
@@ -57,17 +53,19 @@ use crate::ground::unwind;
 /// ```
 pub struct ScheduleError<F> {
     /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
-    task: Mutex<F>,
-    /// The limit, if the scheduler is full. Otherwise, the scheduler has shut down.
-    limit: Option<usize>,
+    pub(super) task: Mutex<F>,
+    pub(super) reason: Refused,
+}
+
+/// Why a scheduler refuses a task.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// As many tasks are waiting as this limit allows.
+    Full(usize),
+    Shutdown,
 }
 
 impl<F> ScheduleError<F> {
-    pub(super) fn new(task: F, limit: Option<usize>) -> Self {
-        let task = Mutex::new(task);
-        Self { task, limit }
-    }
-
     /// Returns whether the scheduler had reached the limit that
     /// [`Builder::max_pending`](super::Builder::max_pending) sets.
     ///
@@ -86,9 +84,8 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_full(&self) -> bool {
-        self.limit.is_some()
+        matches!(self.reason, Refused::Full(_))
     }
 
     /// Returns whether the scheduler has shut down.
@@ -108,9 +105,8 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        self.limit.is_none()
+        matches!(self.reason, Refused::Shutdown)
     }
 
     /// Returns the task: the future, or the closure of a periodic task.
@@ -132,26 +128,22 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn into_inner(self) -> F {
-        let task = self.task.into_inner();
-        task.unwrap_or_else(PoisonError::into_inner)
+        unlocked(self.task)
     }
 }
 
 impl<F> fmt::Debug for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleError")
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
+        f.debug_tuple("ScheduleError").field(&self.reason).finish()
     }
 }
 
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.limit {
-            Some(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
-            None => f.write_str("the scheduler has shut down"),
+        match self.reason {
+            Refused::Full(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
+            Refused::Shutdown => f.write_str("the scheduler has shut down"),
         }
     }
 }
@@ -189,10 +181,6 @@ pub(super) enum Cause {
 }
 
 impl TaskError {
-    pub(super) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self(Cause::Panicked(Mutex::new(payload)))
-    }
-
     /// Returns whether the task was canceled.
     ///
     /// # Examples
@@ -209,7 +197,6 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Cause::Cancelled)
     }
@@ -231,7 +218,6 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         matches!(self.0, Cause::Shutdown)
     }
@@ -251,7 +237,6 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.0, Cause::Panicked(_))
     }
@@ -278,13 +263,9 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
-        match self.try_into_panic() {
-            Ok(payload) => payload,
-            Err(error) => panic!("`into_panic` was called on an error without a panic: {error}"),
-        }
+        self.try_into_panic().expect("the task did not panic")
     }
 
     /// Returns the payload of the task's panic, for [`resume_unwind`](std::panic::resume_unwind).
@@ -311,9 +292,7 @@ impl TaskError {
     /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Cause::Panicked(payload) => {
-                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            Cause::Panicked(payload) => Ok(unlocked(payload)),
             cause => Err(Self(cause)),
         }
     }
@@ -327,21 +306,22 @@ impl fmt::Debug for TaskError {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The formatter is user code and may display this error again, so it is called without the lock.
         let message = match &self.0 {
-            Cause::Cancelled => return f.write_str("the task was canceled"),
-            Cause::Shutdown => return f.write_str("the scheduler shut down before the task ended"),
-            Cause::Panicked(payload) => {
-                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                // The formatter is user code and may display this error again. The thread therefore copies
-                // the message, and releases the lock before it calls the formatter.
-                unwind::message(&**payload).map(str::to_owned)
-            }
+            Cause::Cancelled => "the task was canceled".to_owned(),
+            Cause::Shutdown => "the scheduler shut down before the task ended".to_owned(),
+            Cause::Panicked(payload) => match unwind::message(&**lock(payload)) {
+                Some(message) => format!("the task panicked: {message}"),
+                None => "the task panicked".to_owned(),
+            },
         };
-        match message {
-            Some(message) => write!(f, "the task panicked: {message}"),
-            None => f.write_str("the task panicked"),
-        }
+        f.write_str(&message)
     }
 }
 
 impl Error for TaskError {}
+
+/// Returns the value of a mutex that no thread has locked.
+fn unlocked<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,19 +1,11 @@
 //! The handles of a scheduled task.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::task::{Context, Poll, ready};
+use std::{fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
 
 use tokio::{task::coop, time::Instant};
 
-use super::{
-    entry::{Status, Task, TaskOf},
-    error::TaskError,
-};
+use super::{entry::Task, error::TaskError};
 
 /// A handle to a scheduled task.
 ///
@@ -55,16 +47,22 @@ use super::{
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
-    pub(super) task: Arc<dyn TaskOf<T>>,
+    task: Arc<dyn Task>,
+    output: PhantomData<fn() -> T>,
 }
 
 impl<T> ScheduledTask<T> {
+    pub(super) fn new(task: Arc<dyn Task>) -> Self {
+        let output = PhantomData;
+        Self { task, output }
+    }
+
     /// Cancels the task. Returns whether this call canceled it.
     ///
     /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
     /// call returns, and never runs. A call returns `false` in these cases:
     ///
-    /// * The task runs only once, and has started.
+    /// * The task runs only once, and has started. A task whose deadline has passed when it is scheduled starts at once.
     /// * The task was canceled before, or another thread is canceling it.
     /// * The task has ended, or its scheduler has shut down.
     ///
@@ -122,10 +120,32 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        let task = self.task.clone().untyped();
+        let task = self.task.clone();
         CancelHandle { task }
+    }
+
+    /// Returns the number of the task, which no other task of its scheduler has.
+    ///
+    /// [`Unstarted::id`](super::Unstarted::id) returns the same number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = Scheduler::new();
+    /// let task = scheduler.schedule(Duration::from_secs(1), async {})?;
+    /// let other = scheduler.schedule(Duration::from_secs(1), async {})?;
+    /// assert_ne!(task.id(), other.id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(&self) -> u64 {
+        self.task.status().id
     }
 
     /// Returns whether the task was canceled.
@@ -149,9 +169,8 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.task.status().cancelled
+        self.task.status().is_cancelled
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -172,9 +191,8 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_started(&self) -> bool {
-        self.task.status().started
+        self.task.status().is_started
     }
 
     /// Returns whether the task has ended.
@@ -201,9 +219,8 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.status().finished
+        self.task.status().is_finished
     }
 
     /// Returns the deadline of the task.
@@ -230,24 +247,21 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.task.status().deadline
     }
 }
 
-impl<T> Future for ScheduledTask<T> {
+impl<T: 'static> Future for ScheduledTask<T> {
     type Output = Result<T, TaskError>;
 
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.task.poll_result(cx.waker()));
+        let mut result = None;
+        ready!(self.task.poll_result(cx.waker(), &mut result));
         budget.made_progress();
-        match result {
-            Some(result) => Poll::Ready(result),
-            None => panic!("a `ScheduledTask` was polled after it was ready"),
-        }
+        Poll::Ready(result.expect("a `ScheduledTask` was polled after it was ready"))
     }
 }
 
@@ -262,7 +276,9 @@ impl<T> Drop for ScheduledTask<T> {
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.task.status().debug("ScheduledTask", f)
+        f.debug_tuple("ScheduledTask")
+            .field(&self.task.status())
+            .finish()
     }
 }
 
@@ -317,24 +333,15 @@ impl CancelHandle {
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
-    #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.status().finished
-    }
-}
-
-impl Status {
-    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
-            .field("deadline", &self.deadline)
-            .field("is_started", &self.started)
-            .field("is_cancelled", &self.cancelled)
-            .finish_non_exhaustive()
+        self.task.status().is_finished
     }
 }
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.task.status().debug("CancelHandle", f)
+        f.debug_tuple("CancelHandle")
+            .field(&self.task.status())
+            .finish()
     }
 }

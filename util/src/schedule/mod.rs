@@ -1,8 +1,8 @@
 //! Tasks that start later, once or periodically.
 //!
-//! A task is a future that runs after a delay, or a closure that returns the future of each run. Before its
-//! deadline, the task is one entry of a wheel, and no tokio task exists. At the deadline, the entry becomes a tokio
-//! task on the scheduler's runtime. So a slow task delays no other task. A panic ends only its own task.
+//! A task is a future that runs after a delay, or a closure that returns the future of each run. Until its deadline, the
+//! task is a pending sleep of the scheduler's [`Timer`], and no tokio task exists. The sleep's waker spawns the task on the
+//! scheduler's runtime. So a slow task delays no other task, and a panic ends only its own task.
 //!
 //! | method | when the task runs |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | [`Scheduler::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
 //! A server makes one [`Scheduler`] and keeps clones of it. Scheduling and canceling a task cost the same with a million
-//! waiting tasks, because each worker has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997).
+//! waiting tasks, because the timer has a hierarchical timing wheel for each worker (Varghese and Lauck, 1987 and 1997).
 //!
-//! A task never starts before its deadline. The scheduler's driver, which is a tokio task too, spawns the task soon after
-//! the deadline. On a busy runtime, first the driver and then the task wait until a worker is free.
+//! A task never starts before its deadline. It is spawned when a sleep with this deadline would wake, at most one tick of
+//! the timer later if a worker is free.
 //!
 //! # Examples
 //!
@@ -50,7 +50,7 @@
 //! | `START_TIMER` (Varghese), Netty's `newTimeout`, the JDK's and PowerJob's `schedule`, Kafka's `add` | [`schedule`](Scheduler::schedule) |
 //! | `STOP_TIMER`, Netty's `Timeout.cancel`, the JDK's `TimerTask.cancel` and `Future.cancel(false)` | [`ScheduledTask::cancel`], or a [`CancelHandle`] in a map; the entry is removed before the call returns |
 //! | the JDK's `Future.cancel(true)` | none: a run that has started is not interrupted |
-//! | `PER_TICK_BOOKKEEPING`, Kafka's `advanceClock` | no call: the driver sleeps until a slot expires |
+//! | `PER_TICK_BOOKKEEPING`, Kafka's `advanceClock` | no call: the timer fires the tasks |
 //! | the JDK's `scheduleAtFixedRate`; `Timer.schedule` with a period | [`schedule_at_fixed_rate`](Scheduler::schedule_at_fixed_rate); [`schedule_at_fixed_rate_with`](Scheduler::schedule_at_fixed_rate_with) and [`MissedTickBehavior::Delay`] |
 //! | the JDK's `scheduleWithFixedDelay` | [`schedule_with_fixed_delay`](Scheduler::schedule_with_fixed_delay) |
 //! | an exception in a periodic task ends the task; in a `java.util.Timer`, all tasks | a panic ends only its own task, and [`TaskError::into_panic`] returns the payload |
@@ -58,7 +58,8 @@
 //! | Netty's `maxPendingTimeouts` | [`Builder::max_pending`]; the error returns the future |
 //! | `pendingTimeouts`, `size` | [`Scheduler::pending`], in O(workers) |
 //! | `stop`, `shutdownNow`, `close` | [`Scheduler::shutdown`], which returns the tasks that have not started, in O(*n* log *n*) |
-//! | the JDK's `shutdown`, which runs delayed tasks and ends periodic tasks | the same: see [`Unstarted::is_periodic`] |
+//! | the JDK's `shutdown`, which runs delayed tasks and ends periodic tasks | `shutdown`, and you run what it returns: see [`Unstarted::is_periodic`] |
+//! | the JDK's `awaitTermination` | [`Scheduler::wait_idle`] after the shutdown |
 //! | PowerJob's `processThreadNum` | the workers run the tasks, and code that blocks belongs in `spawn_blocking` |
 //! | Kafka's `tryCompleteElseWatch` | [`timeout`](tokio_wheel::timeout()) around a future that becomes ready when the operation completes |
 //! | a ring of buckets for idle connections | `IdleSet` of the module `idle` for many tasks, or the module `delay_queue` for one |
@@ -67,16 +68,15 @@
 //! No task starts early, while Kafka rounds down and may start one tick early. Dropping a [`ScheduledTask`] detaches the
 //! task, which still runs.
 
-mod driver;
 mod entry;
 mod error;
 mod handle;
+mod list;
 #[cfg(all(test, tokio_wheel_util_loom))]
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
-mod room;
-mod shard;
+mod places;
 mod unstarted;
 mod work;
 
@@ -85,27 +85,24 @@ pub use handle::{CancelHandle, ScheduledTask};
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, mem, sync::Arc};
 
-use tokio::{
-    runtime::{Handle, worker_index},
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::runtime::{Handle, worker_index};
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
-use crate::{ground::tick_sleep::TickSleep, limit::saturating_add};
-use driver::Driver;
+use crate::{ground::sync::lock, limit::saturating_add};
 use entry::Entry;
-use shard::{Common, Shard};
-use work::{Once, Pace, Periodic, Work};
+use list::{Common, Shard};
+use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
 /// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles of the same
 /// scheduler. After the last handle is dropped, the waiting tasks still run at their deadlines.
 ///
-/// When the runtime shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler costs one tokio task
-/// and one pending sleep, however many tasks wait.
+/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler costs one
+/// tokio task, however many tasks wait.
 ///
 /// # Examples
 ///
@@ -172,34 +169,28 @@ impl Builder {
     /// Sets the timer on which the scheduler waits, and with it the tick. Without this call, the scheduler uses the
     /// default timer of the runtime.
     ///
-    /// If this timer shuts down, the scheduler shuts down too.
+    /// If this timer shuts down, the scheduler shuts down too. Use a timer of the scheduler's runtime: if the runtime shuts
+    /// down before the timer, the waiting tasks are dropped at their deadlines.
     pub fn timer(mut self, timer: &Timer) -> Self {
         self.timer = Some(timer.clone());
         self
     }
 
-    /// Builds the scheduler, and spawns its driver on the current runtime.
+    /// Builds the scheduler on the current runtime.
     ///
     /// # Panics
     ///
     /// Panics outside a runtime. Also panics if no timer was set and time is not enabled on the runtime.
-    #[must_use]
     #[track_caller]
     pub fn build(self) -> Scheduler {
         let timer = match self.timer {
             Some(timer) => timer,
             None => Timer::current(),
         };
-        let sleep = TickSleep::of(Some(&timer));
-        let common = Common::new(sleep.clock, self.max_pending);
-        let shards = Handle::current().metrics().num_workers() + 1;
-        let shards: Arc<[_]> = (0..shards).map(|_| Shard::new(common.clone())).collect();
-        let has_ended = timer.is_shutdown();
-        let driver = Driver::new(&shards, common, timer, sleep);
-        // Otherwise the drop of the driver shuts the scheduler down.
-        if !has_ended {
-            tokio::spawn(driver);
-        }
+        let shards = 0..=Handle::current().metrics().num_workers();
+        let common = Common::new(timer, self.max_pending);
+        let shards = shards.map(|number| Shard::new(common.clone(), number));
+        let shards = shards.collect();
         Scheduler { shards }
     }
 }
@@ -214,7 +205,6 @@ impl Scheduler {
         clippy::new_without_default,
         reason = "a scheduler needs a runtime, and spawns a task"
     )]
-    #[must_use]
     #[track_caller]
     pub fn new() -> Self {
         Self::builder().build()
@@ -225,25 +215,24 @@ impl Scheduler {
         Builder::default()
     }
 
-    /// Returns the number of waiting tasks. Locks the wheel of each worker in turn.
+    /// Returns the number of waiting tasks. Locks the list of each worker in turn.
     ///
     /// A task that runs does not wait.
-    #[must_use]
     pub fn pending(&self) -> usize {
-        self.shards.iter().map(|shard| shard.len()).sum()
+        self.shards.iter().map(|shard| shard.counts().0).sum()
     }
 
     /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks. During
     /// a shutdown on another thread, it may refuse tasks before this method returns `true`.
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
-        self.shards.last().is_some_and(|shard| shard.is_closed())
+        let last = &self.shards[self.shards.len() - 1];
+        last.counts().2 || !last.common.is_open()
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.
     ///
-    /// The delay starts with this call. If the delay is zero, the task starts at once.
+    /// The delay starts with this call. If the delay is zero, the call spawns the task, which then cannot be canceled.
     /// The task runs on the scheduler's runtime. Any thread may call this method.
     ///
     /// # Errors
@@ -275,11 +264,9 @@ impl Scheduler {
         future: F,
     ) -> Result<ScheduledTask<F::Output>, ScheduleError<F>>
     where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
+        F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let first = |now| saturating_add(now, delay);
-        self.start(first, Once(future), |once| once.0)
+        self.start(|now| saturating_add(now, delay), future, |future| future)
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, at `deadline`.
@@ -311,10 +298,9 @@ impl Scheduler {
         future: F,
     ) -> Result<ScheduledTask<F::Output>, ScheduleError<F>>
     where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
+        F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.start(|_| deadline, Once(future), |once| once.0)
+        self.start(|_| deadline, future, |future| future)
     }
 
     /// Schedules a periodic task on this scheduler, at a fixed rate.
@@ -386,8 +372,7 @@ impl Scheduler {
     ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
     where
         C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        F: Future<Output: RunOutput> + Send + 'static,
     {
         let burst = MissedTickBehavior::Burst;
         self.schedule_at_fixed_rate_with(burst, initial, period, make)
@@ -441,11 +426,12 @@ impl Scheduler {
     ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
     where
         C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        self.start_periodic(Pace::FixedRate(behavior), initial, period, make)
+        let pace = Pace::FixedRate(behavior);
+        let work = Periodic { make, period, pace };
+        self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
     /// Schedules a periodic task on this scheduler, with a fixed delay between its runs.
@@ -493,23 +479,24 @@ impl Scheduler {
     ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
     where
         C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        self.start_periodic(Pace::FixedDelay, initial, delay, make)
+        let (period, pace) = (delay, Pace::FixedDelay);
+        let work = Periodic { make, period, pace };
+        self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
     /// Shuts the scheduler down, and returns the scheduled tasks that are waiting.
     ///
-    /// The tasks are returned in the order of their deadlines. The scheduler accepts no more tasks, and its
-    /// driver ends. The effect depends on the state of a task:
+    /// The tasks are returned in the order of their deadlines. The scheduler accepts no more tasks. The effect depends on
+    /// the state of a task:
     ///
     /// | task | effect of the shutdown |
     /// |---|---|
     /// | a task that runs once, and waits | The task is returned. |
     /// | a periodic task that waits | Its next run is returned: see [`Unstarted::is_periodic`]. |
-    /// | a task that is running | The run completes. A periodic task does not run again. |
+    /// | a task that is running | The run completes: see [`wait_idle`](Self::wait_idle). A periodic task does not run again. |
     ///
     /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned
     /// task, you get an error whose [`is_shutdown`](TaskError::is_shutdown) is true. No task is
@@ -552,28 +539,55 @@ impl Scheduler {
     /// ```
     #[must_use = "the tasks are dropped unless they are run or kept"]
     pub fn shutdown(&self) -> Vec<Unstarted> {
-        // All shards are closed before the first task ends. So a thread that learns of the end can schedule no more.
+        // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        self.shards[0].common.armed.wake_for(0);
-        let tasks = closed.into_iter().flatten();
-        let mut left: Vec<_> = tasks.filter_map(|task| task.leave()).collect();
+        for (waker, sleep) in closed.into_iter().flatten() {
+            drop(sleep);
+            waker.wake();
+        }
+        let mut left = mem::take(&mut *lock(&self.shards[0].common.unstarted));
         left.sort_by_key(Unstarted::deadline);
         left
     }
 
-    fn start_periodic<C>(
-        &self,
-        pace: Pace,
-        initial: Duration,
-        period: Duration,
-        make: C,
-    ) -> Result<ScheduledTask<<Periodic<C> as Work>::Output>, ScheduleError<C>>
-    where
-        Periodic<C>: Work,
-    {
-        let first = |now| saturating_add(now, initial);
-        let work = Periodic { make, period, pace };
-        self.start(first, work, |work| work.make)
+    /// Waits until no task is running.
+    ///
+    /// Tasks that wait for their deadlines do not count. So after a [`shutdown`](Self::shutdown), this method waits for the
+    /// last run, as the JDK's `awaitTermination` does. The runs need this runtime, so await it before the runtime ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const SECOND: Duration = Duration::from_secs(1);
+    /// let start = Instant::now();
+    /// let scheduler = Scheduler::new();
+    /// scheduler.schedule(SECOND, sleep(10 * SECOND))?;
+    /// scheduler.schedule(60 * SECOND, async {})?;
+    /// sleep(2 * SECOND).await;
+    ///
+    /// assert_eq!(scheduler.shutdown().len(), 1);
+    /// scheduler.wait_idle().await;
+    /// assert!(start.elapsed() >= 10 * SECOND);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_idle(&self) {
+        loop {
+            let idle = self.shards[0].common.idle.notified();
+            if self.shards.iter().all(|shard| shard.counts().1 == 0) {
+                return;
+            }
+            idle.await;
+        }
     }
 
     /// Schedules `work`. `first` converts the current time to the first deadline.
@@ -589,18 +603,19 @@ impl Scheduler {
         let now = Instant::now();
         let last = self.shards.len() - 1;
         let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
-        match Entry::schedule(shard.clone(), now, first(now), work) {
-            Ok(task) => Ok(ScheduledTask { task }),
-            Err((work, limit)) => Err(ScheduleError::new(given(work), limit)),
+        match Entry::schedule(shard, now, first(now), work) {
+            Ok(task) => Ok(ScheduledTask::new(task)),
+            Err((work, reason)) => Err(ScheduleError {
+                task: given(work).into(),
+                reason,
+            }),
         }
     }
 }
 
 impl fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scheduler")
-            .field("pending", &self.pending())
-            .field("is_shutdown", &self.is_shutdown())
-            .finish_non_exhaustive()
+        let pending = self.pending();
+        f.debug_tuple("Scheduler").field(&pending).finish()
     }
 }

@@ -1,11 +1,7 @@
 //! The scheduled tasks that a shutdown of their scheduler returns.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
+use std::{fmt, future::Future, pin::Pin};
 
 use tokio::time::Instant;
 
@@ -18,7 +14,7 @@ use tokio::time::Instant;
 /// The output of the task is dropped. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns an error
 /// whose [`is_shutdown`](super::TaskError::is_shutdown) is true.
 ///
-/// Tasks have no id. If a program must recognize a task, it stores its own key in the future of the task.
+/// To recognize a task, for example to persist what did not run, use its [`id`](Self::id).
 ///
 /// # Cancel safety
 ///
@@ -56,12 +52,41 @@ use tokio::time::Instant;
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
+    pub(super) id: u64,
     pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unstarted {
+    /// Returns the number of the task, which is the [`ScheduledTask::id`](super::ScheduledTask::id) of its handle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = Scheduler::new();
+    /// let mut jobs = HashMap::new();
+    /// for job in ["bill", "remind"] {
+    ///     let task = scheduler.schedule(Duration::from_secs(60), async move { println!("{job}") })?;
+    ///     jobs.insert(task.id(), job);
+    /// }
+    /// let left = scheduler.shutdown();
+    /// let mut saved: Vec<_> = left.iter().map(|task| jobs[&task.id()]).collect();
+    /// saved.sort();
+    /// assert_eq!(saved, ["bill", "remind"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Returns whether the task is periodic. If it is, this future runs only the next run.
     ///
     /// # Examples
@@ -87,7 +112,6 @@ impl Unstarted {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn is_periodic(&self) -> bool {
         self.is_periodic
     }
@@ -109,7 +133,6 @@ impl Unstarted {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -125,9 +148,7 @@ impl Future for Unstarted {
 
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unstarted")
-            .field("deadline", &self.deadline)
-            .field("is_periodic", &self.is_periodic)
-            .finish_non_exhaustive()
+        let fields = (self.id, self.deadline, self.is_periodic);
+        f.debug_tuple("Unstarted").field(&fields).finish()
     }
 }

@@ -1,6 +1,6 @@
 //! The work of a scheduled task: a future that runs once, or a closure that returns a future for each run.
 
-use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration};
+use std::{future::Future, ops::ControlFlow, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -11,56 +11,32 @@ pub(super) trait Work: Send + Sized + 'static {
     /// The output of the task.
     type Output: Send + 'static;
 
-    /// The work of the next run. A task that runs once has no next run. For such a task this type is
-    /// `Infallible`, which takes no memory.
-    type Next: Into<Self>;
+    /// The output of a run.
+    type Ran: Send;
 
     /// Whether the task may run more than once.
     const PERIODIC: bool;
 
     /// Returns the future of a run. `due` is the deadline of the run.
-    fn run(self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send;
-}
+    fn run(self, due: Instant) -> impl Future<Output = Self::Ran> + Send;
 
-/// The result of a run.
-pub(super) enum After<T, N> {
-    /// The task has ended.
-    End(T),
-    /// The task runs again. The fields are the work and the deadline of the next run. The deadline may have
-    /// passed.
-    Again(N, Instant),
-}
-
-/// The result of a run, for a task whose work is `W`.
-pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
-
-impl<T, N> From<T> for After<T, N> {
-    fn from(output: T) -> Self {
-        Self::End(output)
-    }
+    /// Returns the output of the task, or the work and the deadline of the next run. The deadline may have passed.
+    fn next(ran: Self::Ran) -> ControlFlow<Self::Output, (Self, Instant)>;
 }
 
 /// A future that runs once.
-pub(super) struct Once<F>(pub(super) F);
-
-impl<F> Work for Once<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
+impl<F: Future<Output: Send + 'static> + Send + 'static> Work for F {
     type Output = F::Output;
-    type Next = Infallible;
+    type Ran = F::Output;
 
     const PERIODIC: bool = false;
 
-    fn run(self, _due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
-        self.0
+    fn run(self, _due: Instant) -> impl Future<Output = Self::Ran> + Send {
+        self
     }
-}
 
-impl<F> From<Infallible> for Once<F> {
-    fn from(never: Infallible) -> Self {
-        match never {}
+    fn next(output: F::Output) -> ControlFlow<F::Output, (Self, Instant)> {
+        ControlFlow::Break(output)
     }
 }
 
@@ -83,29 +59,27 @@ pub(super) enum Pace {
 impl<C, F> Work for Periodic<C>
 where
     C: FnMut() -> F + Send + 'static,
-    F: Future + Send + 'static,
-    F::Output: RunOutput,
+    F: Future<Output: RunOutput> + Send + 'static,
 {
     type Output = <F::Output as RunOutput>::Output;
-    type Next = Self;
+    type Ran = ControlFlow<Self::Output, (Self, Instant)>;
 
     const PERIODIC: bool = true;
 
-    fn run(mut self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
-        async move {
-            let started = Instant::now();
-            let output = (self.make)().await;
-            if let ControlFlow::Break(output) = output.into_control_flow() {
-                return After::End(output);
-            }
-            // The future of this run has been dropped above. The drop may take long, and a fixed delay begins
-            // only after it.
-            let next = match self.pace {
-                Pace::FixedRate(behavior) => next_deadline(due, started, self.period, behavior),
-                Pace::FixedDelay => saturating_add(Instant::now(), self.period),
-            };
-            After::Again(self, next)
-        }
+    async fn run(mut self, due: Instant) -> Self::Ran {
+        let started = Instant::now();
+        let output = (self.make)().await;
+        output.into_control_flow()?;
+        // The future of this run has been dropped above. The drop may take long, and a fixed delay begins only after it.
+        let next = match self.pace {
+            Pace::FixedRate(behavior) => next_deadline(due, started, self.period, behavior),
+            Pace::FixedDelay => saturating_add(Instant::now(), self.period),
+        };
+        ControlFlow::Continue((self, next))
+    }
+
+    fn next(ran: Self::Ran) -> Self::Ran {
+        ran
     }
 }
 
@@ -137,19 +111,54 @@ fn next_deadline(
 /// | value that a run returns | effect on the task |
 /// |---|---|
 /// | `()` | The task runs again. It ends when it is canceled, when it panics or when its scheduler shuts down. |
-/// | `!`, because the run panics or never ends | The run never returns. |
 /// | [`ControlFlow::Continue`] | The task runs again. |
 /// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |
 ///
-/// If the runs of a task return `()` or `!`, the task has the output type `()`. Such a task never has an
-/// output: its handle returns an error when the task ends.
+/// If the runs of a task return `()`, the task has the output type `()`. Such a task never has an output: its handle
+/// returns an error when the task ends.
 ///
-/// This trait is sealed: types of other crates cannot implement it.
-pub trait RunOutput: sealed::Sealed {
+/// # Examples
+///
+/// A run may return a type of your own:
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::schedule::{RunOutput, Scheduler};
+///
+/// enum Probe {
+///     Ok,
+///     Failed(u16),
+/// }
+///
+/// impl RunOutput for Probe {
+///     type Output = u16;
+///
+///     fn into_control_flow(self) -> ControlFlow<u16> {
+///         match self {
+///             Self::Ok => ControlFlow::Continue(()),
+///             Self::Failed(status) => ControlFlow::Break(status),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let second = Duration::from_secs(1);
+/// let mut probes = [Probe::Ok, Probe::Failed(503)].into_iter();
+/// let task = Scheduler::new().schedule_at_fixed_rate(second, second, move || {
+///     let probe = probes.next().unwrap();
+///     async { probe }
+/// })?;
+/// assert_eq!(task.await?, 503);
+/// # Ok(())
+/// # }
+/// ```
+pub trait RunOutput {
     /// The output of the task.
     type Output: Send + 'static;
 
-    #[doc(hidden)]
+    /// Returns whether the task runs again, or its output.
     fn into_control_flow(self) -> ControlFlow<Self::Output>;
 }
 
@@ -161,40 +170,10 @@ impl RunOutput for () {
     }
 }
 
-/// The output of a run that ends in `panic!()` or in an endless loop.
-impl RunOutput for Never {
-    type Output = ();
-
-    fn into_control_flow(self) -> ControlFlow<()> {
-        self
-    }
-}
-
-/// The type `!`. Stable Rust has no name for `!`, except as the return type of a function.
-type Never = <fn() -> ! as sealed::Returns>::Output;
-
 impl<T: Send + 'static> RunOutput for ControlFlow<T> {
     type Output = T;
 
     fn into_control_flow(self) -> ControlFlow<T> {
         self
-    }
-}
-
-mod sealed {
-    use std::ops::ControlFlow;
-
-    pub trait Sealed {}
-    impl Sealed for () {}
-    impl<T> Sealed for ControlFlow<T> {}
-    impl Sealed for super::Never {}
-
-    /// A function pointer, with its return type.
-    pub trait Returns {
-        type Output;
-    }
-
-    impl<T> Returns for fn() -> T {
-        type Output = T;
     }
 }

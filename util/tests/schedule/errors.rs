@@ -67,7 +67,7 @@ async fn an_end_without_output_tells_why() {
     assert_message(&error, &["the task was canceled"]);
     let error = error.try_into_panic().unwrap_err();
     assert!(error.is_cancelled(), "it is returned");
-    let expected = ["without a panic: the task was canceled"];
+    let expected = ["the task did not panic", "the task was canceled"];
     assert_panics(|| error.into_panic(), &expected);
 
     let panics = |run: fn()| {
@@ -114,5 +114,5 @@ async fn an_error_may_be_displayed_while_it_is_displayed() {
         twice.1
     });
     let once = "the task panicked: oh";
-    assert!(written.contains(once) && written.len() > 2 * once.len());
+    assert!(written.contains(once) && written.len() >= 2 * once.len());
 }

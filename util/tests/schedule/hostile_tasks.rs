@@ -35,12 +35,12 @@ fn the_others_run<T: Send + 'static>(
     });
 }
 
-fn ended<T>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
+fn ended<T: 'static>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
     assert!(task.is_finished());
     assert_ready!(poll(&mut task, Waker::noop()))
 }
 
-fn is_panic<T>(task: ScheduledTask<T>) {
+fn is_panic<T: 'static>(task: ScheduledTask<T>) {
     assert!(ended(task).err().unwrap().is_panic());
 }
 

@@ -30,6 +30,7 @@ use crate::support::{
 
 mod accounting;
 mod awaiting;
+mod blocked;
 mod cancel;
 mod crowds;
 mod errors;
@@ -59,13 +60,13 @@ fn alive() -> usize {
 }
 
 /// Returns the result of a task that must end. A paused clock finds a lost task at once.
-async fn result<T>(task: ScheduledTask<T>) -> Result<T, TaskError> {
+async fn result<T: 'static>(task: ScheduledTask<T>) -> Result<T, TaskError> {
     let ends = tokio::time::timeout(secs(50_000_000), task);
     ends.await.expect("the task never ends")
 }
 
 /// Returns the output of a task that must end without an error.
-async fn output<T>(task: ScheduledTask<T>) -> T {
+async fn output<T: 'static>(task: ScheduledTask<T>) -> T {
     result(task).await.expect("the task ends well")
 }
 
@@ -90,7 +91,7 @@ impl Count {
 }
 
 /// Polls a task whose end reads a count when it wakes the waker of this poll. Returns the values that it reads.
-fn looks<T>(task: &mut ScheduledTask<T>, count: &Count) -> mpsc::Receiver<usize> {
+fn looks<T: 'static>(task: &mut ScheduledTask<T>, count: &Count) -> mpsc::Receiver<usize> {
     let ((found, finds), count) = (mpsc::channel(), count.clone());
     let hook = Hook::on_wake(move || found.send(count.get()).unwrap());
     assert!(poll(task, &hook.waker()).is_pending());

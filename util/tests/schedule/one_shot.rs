@@ -29,7 +29,7 @@ async fn a_deadline_that_has_passed_is_due_at_once() {
             task
         });
         let at_once = scheduler.schedule(Duration::ZERO, async { Instant::now() });
-        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_started);
+        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_finished);
         assert!(!in_the_callers_frame);
         for task in tasks.into_iter().chain([at_once.unwrap()]) {
             assert_eq!(output(task).await, now, "with a tick of {tick:?}");

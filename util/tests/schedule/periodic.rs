@@ -289,7 +289,9 @@ async fn a_period_beyond_all_instants_saturates() {
         let (make, runs, _) = counted(yield_now);
         let once = every(&scheduler, pace, zero, max, make);
         // `tokio::spawn` accepts such a body, too. Its output is the type `!`.
-        let never = every(&scheduler, pace, max, max, || async { panic!("it ran") });
+        let never = every(&scheduler, pace, max, max, || async {
+            panic!("it ran") as ()
+        });
         let years = secs(30 * 365 * 86_400);
         settle().await;
         tokio::time::advance(years).await;

@@ -96,3 +96,44 @@ fn nothing_is_scheduled_on_a_scheduler_that_says_it_is_shut_down() {
         assert_eq!(scheduler.pending(), 0);
     });
 }
+
+/// The numbers of the handles and of the returned tasks agree.
+#[test]
+fn a_task_that_is_given_back_has_the_number_of_its_handle() {
+    let runtime = multi_thread(2);
+    let scheduler = runtime.block_on(async { Scheduler::new() });
+    let mut ids: Vec<_> = (0..100).map(|n| id_of(&scheduler, n)).collect();
+    let on_a_worker = scheduler.clone();
+    let others = async move {
+        (100..200)
+            .map(|n| id_of(&on_a_worker, n))
+            .collect::<Vec<_>>()
+    };
+    ids.extend(runtime.block_on(runtime.spawn(others)).unwrap());
+    let left: Vec<_> = scheduler.shutdown().iter().map(Unstarted::id).collect();
+    assert_eq!(left, ids);
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 200);
+}
+
+fn id_of(scheduler: &Scheduler, n: u64) -> u64 {
+    scheduler.schedule(secs(60 + n), async {}).unwrap().id()
+}
+
+/// Runs that have started count, also those of periodic tasks that have been canceled. Waiting tasks do not.
+#[tokio::test(start_paused = true)]
+async fn a_thread_can_wait_for_what_runs() {
+    let scheduler = Scheduler::new();
+    scheduler.wait_idle().await;
+    let start = Instant::now();
+    drop(scheduler.schedule(ms(5), sleep(ms(10))));
+    drop(scheduler.schedule(ms(5), async { quiet_panic() }));
+    let beat = scheduler.schedule_at_fixed_rate(ms(5), ms(5), || sleep(ms(20)));
+    drop(scheduler.schedule(secs(60), async {}));
+    sleep(ms(6)).await;
+    beat.unwrap().cancel();
+    assert_eq!(scheduler.shutdown().len(), 1);
+    scheduler.wait_idle().await;
+    assert_eq!(start.elapsed(), ms(25));
+}
