@@ -20,7 +20,7 @@ use crate::ground::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// The blocks of a runtime's workers.
 pub(crate) struct Blocks {
-    /// The number of times that the watch has woken a worker.
+    /// The number of blocks that have lasted for a period of the watch.
     pub(crate) count: AtomicU64,
     /// The length of the longest block, in nanoseconds.
     pub(crate) longest: AtomicU64,

@@ -98,8 +98,9 @@ impl Sleep {
     }
 
     /// Polls the entry, and registers it if there is none. Returns an error if the timer has ended.
-    // Without inlining, the first poll of a sleep takes 14 more instructions.
-    #[inline(always)]
+    // All polls share one copy of this function. So it has only one caller of each function on the way of a registration,
+    // and the compiler inlines all of them.
+    #[inline(never)]
     #[track_caller]
     fn poll_entry(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
         match (self.key, &self.registrar) {
@@ -178,22 +179,12 @@ impl Sleep {
             // The thread looks the timer up only if the timer that it remembers refuses the sleep, and then only once while
             // the runtime shuts down: each look-up makes another timer, which has ended.
             for looks_up in [false, true] {
-                // A function pointer would lose the location of the caller.
-                let next = match looks_up {
-                    false => default::registrar(),
-                    true => default::look_up_registrar(),
-                };
-                let next = self.registrar.insert(next);
-                match next.register(self.deadline, (cx.waker(), self.site)) {
-                    Ok(key) => {
-                        self.key = Some(key);
-                        return Ok(Poll::Pending);
-                    }
-                    Err(Refused::Due) => return Ok(Poll::Ready(())),
-                    Err(Refused::Closed | Refused::Elsewhere) => {}
+                if looks_up {
+                    drop(default::look_up_registrar());
                 }
-                if self.ending().is_some_and(Ending::is_awaited) {
-                    break;
+                let polled = self.poll_entry(cx);
+                if polled.is_ok() || self.ending().is_some_and(Ending::is_awaited) {
+                    return polled;
                 }
             }
         }

@@ -76,7 +76,9 @@ pub use within::Within;
 /// Requires a future, and all that it awaits, to complete within `limit`.
 ///
 /// The limit starts with the first poll. The first poll polls the future, even if the limit is zero. If the future is ready
-/// then, no entry is registered.
+/// then, no entry is registered. If the first poll is in a scope whose limit is as short or shorter, that scope ends first. A
+/// future that leaves the scope, because it was polled by reference, has until `limit` after it left, or after the scope's end if
+/// that is earlier.
 ///
 /// # Cancel safety
 ///
@@ -112,7 +114,8 @@ pub fn within<F: IntoFuture>(limit: Duration, future: F) -> Within<F::IntoFuture
 
 /// Requires a future, and all that it awaits, to complete before `deadline`.
 ///
-/// After the deadline, the future is not polled at all. Apart from this, the function does what [`within`](within()) does.
+/// After the deadline, the future is not polled at all, unless it is in a scope that has ended in the middle of its own poll.
+/// Apart from this, the function does what [`within`](within()) does.
 ///
 /// # Examples
 ///
@@ -192,6 +195,9 @@ pub fn inherit<F: IntoFuture>(future: F) -> Within<F::IntoFuture> {
 ///
 /// The scopes around it go on until the future is ready, and then end as soon as they are pending or a limit begins. A
 /// future beside it, for example in a `join!`, goes on with them. If a scope is dropped, the future is dropped, too.
+///
+/// Await it directly, or in a `join!` or `select!`. A container that polls only the futures that were woken, such as
+/// `FuturesUnordered` or a large `join_all`, hides it from the scopes, which then end in time. Spawn the future there.
 ///
 /// # Cancel safety
 ///

@@ -127,5 +127,9 @@ impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
         SCOPE.set(self.outer);
+        // The future of another task, such as one of a `LocalSet`, keeps no scope of this task alive.
+        if self.outer.is_some_and(|outer| outer.task != task::try_id()) {
+            OUTSIDE.set(self.outside);
+        }
     }
 }

@@ -60,11 +60,15 @@ pin_project! {
 enum Phase {
     /// There is no limit.
     Unlimited,
-    /// The limit has no entry in the timer, because the scope ends first. It polls the future before it registers.
+    /// The future was not polled yet. The limit starts with its first poll, which comes before the registration.
     New,
-    /// The same, but if the scope no longer ends first, the limit may have ended meanwhile.
+    /// The future was not polled yet, and has a deadline already.
     Known,
-    /// The limit has an entry in the timer.
+    /// An outer limit that is as short or shorter ends first. The deadline is the latest possible.
+    Covered,
+    /// An outer limit ends first.
+    Passed,
+    /// The limit has an entry in the timer, and ends first.
     Timed,
 }
 
@@ -172,17 +176,14 @@ impl<F: Future> Future for Within<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let mut is_registered = true;
-        if *this.phase != Phase::Timed {
-            match this.next() {
-                Next::Pass => return this.future.poll(cx).map(Ok),
-                Next::Register { is_new } => is_registered = !is_new,
-                Next::Fail(outer) => {
-                    ready!(poll_proceed(cx)).made_progress();
-                    return Poll::Ready(Err(Exceeded::new(outer, true)));
-                }
+        let is_registered = match this.next() {
+            Next::Pass => return this.future.poll(cx).map(Ok),
+            Next::Register { is_new } => !is_new,
+            Next::Fail(outer) => {
+                ready!(poll_proceed(cx)).made_progress();
+                return Poll::Ready(Err(Exceeded::new(outer, true)));
             }
-        }
+        };
         let sleep = this
             .sleep
             .as_mut()
@@ -223,12 +224,16 @@ impl<F> Projected<'_, F> {
             return Next::Pass;
         }
         let outer = scope::current();
-        if let Some(outer) = &outer {
+        let is_first = matches!(*self.phase, Phase::New | Phase::Known);
+        if let Some(outer) = outer.as_ref().filter(|_| is_first) {
             if outer.has_ended {
                 return Next::Fail(outer.deadline);
             }
             // A limit that starts later and is as long ends later. So most inner limits do not read the clock.
             if self.sleep.is_none() && outer.deadline.limit <= *self.limit {
+                let latest = saturating_add(outer.deadline.instant, *self.limit);
+                *self.sleep = Some(sleep_until(latest));
+                *self.phase = Phase::Covered;
                 return Next::Pass;
             }
         }
@@ -244,8 +249,20 @@ impl<F> Projected<'_, F> {
                 none.insert(sleep_until(saturating_add(now, *self.limit)))
             }
         };
-        let covers = outer.is_some_and(|outer| outer.deadline.instant <= sleep.deadline());
-        *self.phase = if covers { Phase::Known } else { Phase::Timed };
+        let ends = outer.map(|outer| outer.deadline.instant);
+        let mut covers = ends.is_some_and(|end| end <= sleep.deadline());
+        if *self.phase == Phase::Covered {
+            if covers {
+                return Next::Pass;
+            }
+            // The future has left the scope. Its limit started at this moment at the latest.
+            let latest = saturating_add(Instant::now(), *self.limit);
+            if latest < sleep.deadline() {
+                *sleep = sleep_until(latest);
+                covers = ends.is_some_and(|end| end <= latest);
+            }
+        }
+        *self.phase = if covers { Phase::Passed } else { Phase::Timed };
         match covers {
             true => Next::Pass,
             false => Next::Register { is_new },

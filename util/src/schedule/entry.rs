@@ -305,11 +305,26 @@ impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
         // The handle sees the end only after the future is dropped.
         let dropped = unwind::catch(|| self.run = None);
         let entry = self.entry.take().expect("it has not ended");
-        match ran.and_then(|ran| dropped.map(|()| W::next(ran))) {
-            Ok(ControlFlow::Continue((work, next))) => entry.schedule_next(&self.shard, work, next),
-            Ok(ControlFlow::Break(output)) => entry.end(Ok(output)),
-            Err(panic) => entry.end(Err(TaskError(Cause::Panicked(panic.into())))),
-        }
+        let panic = match (ran, dropped) {
+            (Ok(ran), Ok(())) => {
+                match W::next(ran) {
+                    ControlFlow::Continue((work, next)) => {
+                        entry.schedule_next(&self.shard, work, next);
+                    }
+                    ControlFlow::Break(output) => entry.end(Ok(output)),
+                }
+                return Poll::Ready(());
+            }
+            (Ok(ran), Err(panic)) => {
+                unwind::discard(ran);
+                panic
+            }
+            (Err(panic), dropped) => {
+                unwind::discard(dropped);
+                panic
+            }
+        };
+        entry.end(Err(TaskError(Cause::Panicked(panic.into()))));
         Poll::Ready(())
     }
 }

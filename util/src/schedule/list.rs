@@ -156,16 +156,12 @@ impl Shard {
     /// Removes a task. If it `starts`, counts it as running, until a call of [`ran`](Self::ran). Returns `None` if the list
     /// is closed: the task is the shutdown's.
     pub(super) fn remove(&self, index: &AtomicU64, starts: bool) -> Option<Waiting> {
-        let mut unused = None;
         let mut list = lock(&self.list);
         list.running += usize::from(starts);
         if list.is_closed {
             return None;
         }
-        let removed = list.waiting.remove(index.load(Relaxed) as usize);
-        if list.waiting.has_unused() {
-            unused = Some(mem::take(&mut list.waiting));
-        }
+        let (removed, unused) = list.waiting.remove(index.load(Relaxed) as usize);
         drop(list);
         drop(unused);
         self.common.uncount(1);

@@ -136,8 +136,8 @@ pub struct Builder {
 impl Builder {
     /// Sets the limit on the number of waiting tasks. Without this call, there is no limit.
     ///
-    /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A periodic task
-    /// that has run keeps its place.
+    /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A task that runs does
+    /// not count. The next run of a periodic task is always accepted, and may exceed the limit.
     ///
     /// The count adds a write to a cache line that all threads share, so set a limit only if you need it.
     ///

@@ -236,6 +236,57 @@ async fn a_limit_that_leaves_its_scope_still_holds() {
     }
 }
 
+/// The limit is first polled in a shorter scope, so nothing has read the clock for it.
+#[tokio::test(start_paused = true)]
+async fn shorter_scopes_one_after_the_other_do_not_restart_a_limit() {
+    let start = Instant::now();
+    let mut inner = Box::pin(within(secs(5), pending::<()>()).named("inner"));
+    loop {
+        match within(secs(1), &mut inner).await {
+            Ok(ended) => break assert!(ended.is_err()),
+            Err(exceeded) => assert_eq!(exceeded.deadline().name(), None),
+        }
+        assert!(start.elapsed() < secs(7));
+    }
+    assert!(start.elapsed() >= secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_enters_a_shorter_scope_takes_its_deadline() {
+    let seen = async {
+        yield_now().await;
+        sleep(secs(1)).await;
+        remaining()
+    };
+    let mut inner = Box::pin(within(secs(10), seen));
+    drop(futures_util::poll!(&mut inner));
+    let seen = within(secs(2), &mut inner).await.unwrap().unwrap();
+    assert_eq!(seen, Some(secs(1)));
+}
+
+/// The inner limit, which is longer, does not drop the future outside either.
+#[tokio::test(start_paused = true)]
+async fn what_is_outside_of_a_covered_limit_runs_to_its_end() {
+    let rollback = outside(sleep(secs(5)));
+    let scope = within(secs(2), within(secs(9), rollback));
+    assert_eq!(scope.await, Ok(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_outside_in_another_task_keeps_no_scope_alive() {
+    let start = Instant::now();
+    let tasks = LocalSet::new();
+    let forever = async {
+        loop {
+            sleep(ms(100)).await;
+        }
+    };
+    tasks.spawn_local(within(ms(500), outside(forever)));
+    let ended = within(secs(2), tasks.run_until(pending::<()>())).await;
+    assert!(ended.is_err());
+    assert_eq!(start.elapsed(), secs(2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_outer_scope_is_restored() {
     let scope = within(secs(10), async {

@@ -95,6 +95,20 @@ fn when_a_future_panics_as_it_is_dropped_after_its_run() {
     the_others_run(hostile, is_panic);
 }
 
+/// The run is ready, its future panics as it is dropped, and then the output does.
+#[test]
+fn when_a_future_and_its_output_panic_as_they_are_dropped() {
+    let hostile = |scheduler: &Scheduler, delay| {
+        let on_drop = PanicsOnDrop;
+        let run = std::future::poll_fn(move |_| {
+            let _owned = &on_drop;
+            Poll::Ready(PanicsOnDrop)
+        });
+        scheduler.schedule(delay, run).unwrap()
+    };
+    the_others_run(hostile, is_panic);
+}
+
 /// The output panics in the caller that drops the handle. Without a handle it panics in the run.
 #[test]
 fn when_an_output_panics_as_it_is_dropped() {

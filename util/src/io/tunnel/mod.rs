@@ -36,7 +36,7 @@ const BUFFER: usize = 8 * 1_024;
 ///
 /// * It can end sooner: after an [`idle`](Tunnel::idle) and a [`half_close`](Tunnel::half_close) timeout.
 /// * Its output, a [`TunnelEnd`], has the bytes of both directions, even if a stream has failed.
-/// * A direction that always has bytes to copy does not keep the other one waiting.
+/// * In a task of tokio, a direction that always has bytes to copy does not keep the other one waiting.
 ///
 /// [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html
 ///
