@@ -38,12 +38,13 @@ impl Timer {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
+    /// let line = line!() + 1;
     /// let leaked = (1..=1_000).map(|n| tokio::spawn(sleep(Duration::from_secs(n))));
     /// let _leaked: Vec<_> = leaked.collect();
-    /// tokio::task::yield_now().await;
+    /// sleep(Duration::from_millis(1)).await;
     ///
     /// let sites = Timer::current().call_sites();
-    /// assert_eq!((sites[0].location.line(), sites[0].pending), (6, 1_000));
+    /// assert_eq!((sites[0].location.line(), sites[0].pending), (line, 1_000));
     /// assert!(sites[0].latest - sites[0].earliest >= Duration::from_secs(999));
     /// # }
     /// ```

@@ -44,14 +44,12 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::deadline::{Deadline, within};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let start = Instant::now();
     /// let scope = within(Duration::from_secs(2), async {
-    ///     sleep(Duration::from_secs(1)).await;
     ///     let deadline = Deadline::current().unwrap();
     ///     assert_eq!(deadline.name(), Some("page"));
     /// });
@@ -67,14 +65,13 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel::{Duration, Instant};
     /// use tokio_wheel_util::deadline::{Deadline, within};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let start = Instant::now();
     /// let scope = within(Duration::from_secs(2), async {
-    ///     sleep(Duration::from_secs(1)).await;
     ///     let deadline = Deadline::current().unwrap();
     ///     assert_eq!(deadline.instant(), start + Duration::from_secs(2));
     /// });
@@ -90,14 +87,12 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::deadline::{Deadline, within};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let start = Instant::now();
     /// let scope = within(Duration::from_secs(2), async {
-    ///     sleep(Duration::from_secs(1)).await;
     ///     let deadline = Deadline::current().unwrap();
     ///     assert_eq!(deadline.limit(), Duration::from_secs(2));
     /// });
@@ -113,14 +108,12 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::deadline::{Deadline, within};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let start = Instant::now();
     /// let scope = within(Duration::from_secs(2), async {
-    ///     sleep(Duration::from_secs(1)).await;
     ///     let deadline = Deadline::current().unwrap();
     ///     assert_eq!(deadline.name(), Some("page"));
     /// });
@@ -136,16 +129,15 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::deadline::{Deadline, within};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let start = Instant::now();
-    /// let scope = within(Duration::from_secs(2), async {
-    ///     sleep(Duration::from_secs(1)).await;
+    /// let line = line!() + 1;
+    /// let scope = within(Duration::from_secs(2), async move {
     ///     let deadline = Deadline::current().unwrap();
-    ///     assert_eq!(deadline.location().line(), 7);
+    ///     assert_eq!(deadline.location().line(), line);
     /// });
     /// assert!(scope.named("page").await.is_ok());
     /// # }
@@ -159,12 +151,11 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, sleep};
+    /// use tokio_wheel::{Duration, sleep};
     /// use tokio_wheel_util::deadline::{Deadline, within};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let start = Instant::now();
     /// let scope = within(Duration::from_secs(2), async {
     ///     sleep(Duration::from_secs(1)).await;
     ///     let deadline = Deadline::current().unwrap();

@@ -64,15 +64,15 @@ const TURN: Duration = Duration::from_millis(1);
 /// elements in the order of the rounded deadlines. Elements with equal rounded deadlines may be returned in
 /// any order.
 ///
-/// An empty queue returns `None`. It returns elements again after the next insertion.
+/// An empty queue returns `None`, but is not finished: it returns elements again after the next insertion.
 ///
 /// # Implementation
 ///
 /// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and
 /// resetting cost O(1). A reset to a later deadline only stores the new deadline.
 ///
-/// The queue allocates memory in chunks for 256 elements. It frees a chunk when the last element leaves the
-/// chunk, except the chunk that receives the next insertions. Elements never move.
+/// The queue allocates memory in chunks of 256 elements. It frees a chunk when its last element is removed, except the
+/// chunk that receives the next insertions. Elements never move.
 /// [`reserve`](Self::reserve) keeps memory allocated.
 ///
 /// # Which timer it uses
@@ -84,16 +84,16 @@ const TURN: Duration = Duration::from_millis(1);
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
-/// All methods keep their names. This queue also has [`expired`](Self::expired), which needs no `StreamExt`,
+/// All methods have the same names. This queue also has [`expired`](Self::expired), which needs no `StreamExt`,
 /// [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset), [`try_reset_at`](Self::try_reset_at) and
 /// [`with_timer`](Self::with_timer).
 ///
 /// | | tokio-util | this queue |
 /// |---|---|---|
-/// | the [`Key`] of an element that has left the queue | may name a later element | never names a later element |
+/// | the [`Key`] of an element that is no longer in the queue | may name a later element | never names a later element |
 /// | deadlines more than two years ahead | panic | work |
 /// | the largest number of elements | 2<sup>30</sup> - 1 | 2<sup>31</sup> |
-/// | `Debug` | shows the elements, which must implement `Debug` | does not show the elements |
+/// | `Debug` | shows the elements, which must implement it | does not show the elements |
 /// | memory | stays allocated; `shrink_to_fit` frees what is after the last element, `compact` moves elements | comes in chunks of 256 elements, and an empty chunk is freed, unless it is reserved or takes the next elements; [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) free each empty chunk; `capacity` is a multiple of 256 and may fall |
 /// | `reserve`, `with_capacity` | allocate | allocate nothing at first, and keep what is allocated later |
 /// | `reset` to a later deadline | moves the element | moves the element at its old deadline, and may wake the waiting task early |
@@ -327,7 +327,7 @@ impl<T> DelayQueue<T> {
     /// * An insertion or a reset sets a new earliest deadline.
     /// * The last element is removed.
     ///
-    /// The queue may also wake the task without a reason.
+    /// The queue may also wake the task spuriously.
     ///
     /// # Panics
     ///
@@ -414,7 +414,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_remove`](Self::try_remove) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_remove`](Self::try_remove) does not panic.
     ///
     /// # Examples
     ///
@@ -432,7 +432,7 @@ impl<T> DelayQueue<T> {
         present(self.try_remove(key), key, "try_remove")
     }
 
-    /// Removes an element and returns it. Returns `None` if the element has left the queue.
+    /// Removes an element and returns it. Returns `None` if the element is no longer in the queue.
     ///
     /// If the queue becomes empty, this call wakes the task that waits for the queue.
     ///
@@ -459,7 +459,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_deadline`](Self::try_deadline) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_deadline`](Self::try_deadline) does not panic.
     ///
     /// # Examples
     ///
@@ -478,8 +478,8 @@ impl<T> DelayQueue<T> {
         present(self.try_deadline(key), key, "try_deadline")
     }
 
-    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the
-    /// queue.
+    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element is no longer in
+    /// the queue.
     ///
     /// # Examples
     ///
@@ -506,7 +506,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_reset_at`](Self::try_reset_at) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_reset_at`](Self::try_reset_at) does not panic.
     ///
     /// # Examples
     ///
@@ -532,7 +532,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_reset`](Self::try_reset) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_reset`](Self::try_reset) does not panic.
     ///
     /// # Examples
     ///
@@ -556,7 +556,7 @@ impl<T> DelayQueue<T> {
         present(reset.then_some(()), key, "try_reset");
     }
 
-    /// Sets the deadline of an element to `when`. Returns `false` if the element has left the queue.
+    /// Sets the deadline of an element to `when`. Returns `false` if the element is no longer in the queue.
     ///
     /// Otherwise this method does what [`reset_at`](Self::reset_at) does, and returns `true`.
     ///
@@ -578,8 +578,8 @@ impl<T> DelayQueue<T> {
         self.reset_tick(key, deadline)
     }
 
-    /// Sets the deadline of an element to the current time plus `timeout`. Returns `false` if the element has
-    /// left the queue.
+    /// Sets the deadline of an element to the current time plus `timeout`. Returns `false` if the element is
+    /// no longer in the queue.
     ///
     /// Otherwise this method does what [`reset`](Self::reset) does, and returns `true`.
     ///
@@ -631,7 +631,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of an element panics.
+    /// Panics if dropping an element panics.
     ///
     /// # Examples
     ///
@@ -711,7 +711,7 @@ impl<T> DelayQueue<T> {
     /// Reserves memory for `additional` more elements.
     ///
     /// The queue allocates the reserved memory only when it needs the memory, for 256 elements at a time.
-    /// When elements leave, the queue does not free the reserved memory.
+    /// When elements are removed, the queue keeps the reserved memory.
     /// [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) end the reservation. This call
     /// itself allocates nothing, so its duration does not depend on `additional`.
     ///
@@ -749,8 +749,7 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. Both methods exist because tokio-util's
-    /// queue has both.
+    /// Does the same as [`shrink_to_fit`](Self::shrink_to_fit), because tokio-util's queue has both methods.
     ///
     /// # Examples
     ///
@@ -781,7 +780,7 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// Sets the deadline of an element. Returns `false` if the element has left the queue.
+    /// Sets the deadline of an element. Returns `false` if the element is no longer in the queue.
     #[inline]
     fn reset_tick(&mut self, key: &Key, deadline: Tick) -> bool {
         let deadline = self.not_before_now(deadline);

@@ -72,7 +72,7 @@ impl<T> ScheduledTask<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of the future or closure panics. Even then the task is canceled.
+    /// Panics if dropping the future or closure panics. The task is canceled anyway.
     ///
     /// # Examples
     ///
@@ -325,7 +325,7 @@ impl CancelHandle {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of the future or closure panics. Even then the task is canceled.
+    /// Panics if dropping the future or closure panics. The task is canceled anyway.
     ///
     /// # Examples
     ///
