@@ -47,7 +47,7 @@
 //!
 //! # Metrics, and the rest of the wheel
 //!
-//! With the feature `time`, the crate also reexports [`tokio_wheel`] itself, for example for its metrics. The timer of
+//! With the feature `time`, the crate also re-exports [`tokio_wheel`] itself, for example for its metrics. The timer of
 //! `time::sleep` is `Timer::current`:
 //!
 //! ```

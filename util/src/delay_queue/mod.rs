@@ -3,20 +3,19 @@
 //! [`DelayQueue`] has the methods of tokio-util's `DelayQueue`. The documentation of the type lists the
 //! differences.
 //!
-//! # How it works
+//! # Implementation
 //!
-//! The queue owns a wheel that holds its elements. This wheel has no shards and no locks. One
-//! [`Sleep`](tokio_wheel::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to
-//! the next expiration.
-//!
-//! | state | value of `armed` | value of `waker` | event that ends the state |
-//! |---|---|---|---|
-//! | idle | tick 0: no deadline is earlier | unused | a poll finds no expired element |
-//! | waiting | the deadline of the sleep | the waker of the last poll | the sleep elapses, an earlier deadline is set, or the last element is removed |
-//! | empty | the latest possible tick | the waker of the last poll | an element is inserted |
-//!
-//! An expired element stays in the wheel until a poll returns it. Before that poll, a call can remove or
-//! reset the element.
+//! The queue owns a wheel that holds its elements, without shards or locks. One [`Sleep`](tokio_wheel::Sleep) wakes the
+//! polling task. A poll that finds no expired element resets this sleep to the next expiration. An expired element stays in
+//! the wheel until a poll returns it, and can still be removed or reset until then.
+
+// The states of the polling task:
+//
+// | state | value of `armed` | value of `waker` | event that ends the state |
+// |---|---|---|---|
+// | idle | tick 0: no deadline is earlier | unused | a poll finds no expired element |
+// | waiting | the deadline of the sleep | the waker of the last poll | the sleep elapses, an earlier deadline is set, or the last element is removed |
+// | empty | the latest possible tick | the waker of the last poll | an element is inserted |
 
 mod expired;
 
@@ -56,8 +55,8 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// A queue that returns each element after its deadline.
 ///
-/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`]. The key can remove or
-/// reset the element while the element is in the queue. [`expired`](Self::expired),
+/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`], with which you can remove
+/// or reset the element while it is in the queue. [`expired`](Self::expired),
 /// [`poll_expired`](Self::poll_expired) and the [`Stream`] return expired elements.
 ///
 /// The queue returns no element before its deadline. It rounds each deadline up to a tick. It returns
