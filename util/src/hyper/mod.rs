@@ -121,10 +121,9 @@
 //!   [CONNECT and WebSocket](https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/recipes.md#connect-and-websocket).
 //! * The I/O of the upgrade is a [`CountedIo`]. A handler that downcasts the I/O must name this type.
 //!
-//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After hyper has sent
-//! the response to the `CONNECT` request, the request is no longer in flight. So a connection that has only
-//! such streams is idle, even while the streams are in use. The limits `idle` and `grace` then cut this
-//! connection. Do not set `idle` for a server with such streams.
+//! An HTTP/2 `CONNECT` stream, for example a WebSocket, stays part of its connection, but the `CONNECT` request is no longer
+//! in flight once hyper has sent the response. A connection that has only such streams therefore counts as idle, even while
+//! they are in use, and `idle` and `grace` cut it. Do not set `idle` for a server with such streams.
 //!
 //! # Cost
 //!

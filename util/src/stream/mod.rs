@@ -294,7 +294,7 @@ pub trait StreamExt: Stream + Sized {
     /// * If the inner stream ends, the stream yields the latest item at once, and ends.
     ///
     /// The time of an item starts when a poll of this stream receives the item. An item that is ready at a poll replaces
-    /// the latest item, even if the time has elapsed. So a late poll yields no item for which a newer item is ready. An
+    /// the latest item, even if the time has elapsed, so a late poll never yields an item that a ready one replaces. An
     /// inner stream that is always ready, or whose pauses are all shorter than `duration`, yields only its last item.
     ///
     /// # Cancel safety

@@ -260,7 +260,8 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     ///
     /// # #[tokio::main]
     /// # async fn main() -> std::io::Result<()> {
-    /// let server = serve(TcpListener::bind("127.0.0.1:0").await?, axum::Router::new());
+    /// let app: axum::Router = axum::Router::new();
+    /// let server = serve(TcpListener::bind("127.0.0.1:0").await?, app);
     /// assert_ne!(server.local_addr()?.port(), 0);
     /// # Ok(())
     /// # }

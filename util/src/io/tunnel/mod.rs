@@ -129,8 +129,8 @@ impl<A, B> Tunnel<A, B> {
     setters! {
         /// Ends the tunnel when no byte has moved in either direction for this long.
         ///
-        /// A byte moves when a read returns it and when a write accepts it. The end of a stream counts as a byte. So a tunnel
-        /// is idle if both peers are silent, and also if one has more to send and the other does not read.
+        /// A byte moves when a read returns it and when a write accepts it. The end of a stream counts as a byte. A tunnel is
+        /// idle if both peers are silent, but also if one has more to send and the other does not read.
         ///
         /// # Examples
         ///
