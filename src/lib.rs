@@ -80,9 +80,9 @@
 //!   driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one millisecond. On a busy runtime, the
 //!   alarm goes off when a worker next looks at its timers. Lateness then depends on how many entries expire, not on how
 //!   many are [idle][scaling].
-//! * **A blocked worker holds up nobody else,** as long as another worker of its runtime is free. A thread watches the
-//!   workers, and wakes one within about 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio
-//!   runtime. See [`Builder::watch`] and [`Metrics::blocks`].
+//! * **A blocked worker does not stop the runtime,** as long as another worker is free. A thread watches the workers, and
+//!   wakes one within about 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio runtime. See
+//!   [`Builder::watch`] and [`Metrics::blocks`].
 //! * **In order.** The entries of a thread fire in the order of their deadlines, unless the deadlines differ by less than a
 //!   millisecond or [coarse slots][scaling] cascade. Entries with equal deadlines usually fire in the order in which they
 //!   were registered. If the clock is or was paused, both orders are strict.
