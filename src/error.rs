@@ -10,8 +10,8 @@ use std::{
 /// The error of a [`Timeout`](crate::Timeout) whose future was not ready in time.
 ///
 /// The error converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
-/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type. One function can therefore use `?` on the
-/// timeouts of both crates.
+/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, so one function can use `?` on the timeouts of both
+/// crates.
 ///
 /// # Examples
 ///
@@ -109,8 +109,7 @@ pub enum BuildError {
     Tick {
         /// The tick that the caller set.
         given: Duration,
-        /// The shortest tick that is allowed. It is longer for a timer of high resolution than for other
-        /// timers.
+        /// The shortest tick that is allowed. High-resolution timers have a longer one than others.
         min: Duration,
         /// The longest tick that is allowed.
         max: Duration,

@@ -9,13 +9,13 @@
 
 //! Timers for tokio servers in which every connection and every request has a timeout.
 //!
-//! The functions and types at the root have the names, signatures and meaning of [`tokio::time`]. A server keeps
-//! answering when a crowd of its timeouts expires together, because the timers leave room for the tasks that sockets wake.
-//! Each worker thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one driver fires
-//! the entries of all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), and take no lock that all
-//! threads share. The cost of these operations is about the same when a million sleeps are pending.
+//! The functions and types at the root have the names, signatures and behavior of [`tokio::time`], with a few
+//! [differences](#differences-from-tokiotime). When many timeouts expire at once, the timers leave room for the tasks that
+//! sockets wake. Each worker thread has its own hierarchical timing wheel (Varghese and Lauck, 1987 and 1997), and one
+//! driver fires the entries of all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), take no
+//! global lock, and cost about the same with a million pending sleeps.
 //!
-//! A whole program moves with the package `tokio-on-wheel`, by one line in each section of its Cargo.toml that names
+//! To migrate a whole program, use the package `tokio-on-wheel`: change one line in each section of Cargo.toml that names
 //! tokio.
 //!
 //! ```
@@ -32,67 +32,65 @@
 //! # }
 //! ```
 //!
-//! # Where to find what
+//! # Overview
 //!
 //! | need | item | feature |
 //! |---|---|---|
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | choose a timer's tick or shards | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
-//! | learn that a task blocks a worker | [`Metrics::blocks`], [`Metrics::longest_block`] | |
+//! | keep sockets and timers going while a task blocks a worker | [`Builder::watch`], on by default | |
+//! | find out how often and how long tasks block workers | [`Metrics::blocks`], [`Metrics::longest_block`] | |
+//! | find out which lines of a program have timers pending | `Timer::call_sites` | `call-sites` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
-//! | receive events of the driver, and warnings | [below](#events) | `tracing` |
+//! | log the driver's events and warnings | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. The package `tokio-wheel-util` has a scheduler of tasks, a queue of delayed elements, a set of
-//! keys that expire unless they are touched, and adapters for streams, I/O, tower, HTTP and hyper. More pages: [migration], [comparison with other timers][compare],
-//! [how it scales][scaling], [limitations], [figures] and [testing].
+//! No feature is on by default. The package `tokio-wheel-util` has deadlines that cover everything a request does, a
+//! scheduler, a delay queue, a set of keys that expire unless they are touched, and adapters for streams, I/O, tower, HTTP
+//! and hyper. More pages: [migration], [comparison with other timers][compare], [how it scales][scaling], [limitations],
+//! [figures] and [testing].
 //!
 //! # Which timer a future uses
 //!
-//! Each runtime has a *default timer*, also called its ambient timer. The default timer starts when a future
-//! first needs it.
+//! Each runtime has a *default timer*, which starts when a future first needs it.
 //!
-//! A future that a free function returns registers with the default timer of the runtime that first polls it. You
-//! can create such a future outside a runtime. Polling the future outside a runtime panics. Each new wait chooses
-//! again: a sleep that was reset after it had fired, an interval's next tick, and a queue's next wait register with
-//! the runtime that polls them then.
+//! A future returned by a free function, such as [`sleep()`], registers with the default timer of the runtime that first
+//! polls it. You can create it outside a runtime, but polling it there panics. Each new wait chooses again: a sleep that
+//! is reset after it has fired, an interval's next tick and a queue's next wait register with the runtime that polls them.
 //!
-//! [`Timer::builder`] makes a timer with its own tick and its own shards. A future that a method of [`Timer`]
-//! returns uses that timer. Any executor may poll the future, as long as the timer's runtime lives.
+//! [`Timer::builder`] builds a timer with its own tick and shards. A future returned by a method of [`Timer`] uses that
+//! timer, and any executor may poll it while the timer's runtime is alive.
 //!
-//! If a future of a free function is pending when its runtime shuts down, another runtime can poll the
-//! future. The future then uses the default timer of that runtime. Polling the future outside a runtime
-//! before its deadline panics.
+//! If the runtime of a pending future of a free function shuts down, another runtime can poll the future, which then uses
+//! the default timer of that runtime. Polling it outside a runtime before its deadline panics.
 //!
-//! Inside `block_in_place`, a worker may wait for a future of a free function. If the worker's runtime shuts
-//! down in the meantime, the future panics, so that the shutdown can finish. tokio's futures panic in this
-//! case too.
+//! Inside `block_in_place`, a worker may wait for a future of a free function. If the worker's runtime shuts down in the
+//! meantime, the future panics, so that the shutdown can finish. tokio's futures do the same.
 //!
-//! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters the
-//! handle of another runtime and then blocks needs a [`Timer`] of the other runtime: see [limitations]. A debug build
-//! with the feature `tracing` checks the runtime, and [warns](#events).
+//! A worker thread remembers its timer, and does not check which runtime is current. A task that enters the handle of
+//! another runtime and then blocks therefore needs a [`Timer`] of the other runtime: see [limitations]. Debug builds with
+//! the feature `tracing` check the runtime, and [warn](#events).
 //!
 //! # Promises
 //!
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
 //! * **Never lost.** Every entry fires, unless it is deregistered or its timer shuts down.
-//! * **Late by little.** After its deadline, an entry waits at most one tick (1/64 ms by default) and one
-//!   wake-up of the driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one
-//!   millisecond. On a busy runtime, the alarm goes off when a worker next looks at its timers. Lateness then
-//!   depends on the number of entries that expire, and not on the number of [idle entries][scaling].
-//! * **A worker that blocks stops nobody,** as long as another worker of its runtime is free. A thread watches the workers, and
+//! * **On time.** After its deadline, an entry waits for at most one tick (1/64 ms by default) and one wake-up of the
+//!   driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one millisecond. On a busy runtime, the
+//!   alarm goes off when a worker next looks at its timers. Lateness then depends on how many entries expire, not on how
+//!   many are [idle][scaling].
+//! * **A blocked worker does not stop the runtime,** as long as another worker is free. A thread watches the workers, and
 //!   wakes one within about 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio runtime. See
 //!   [`Builder::watch`] and [`Metrics::blocks`].
-//! * **In order.** Entries of a thread fire in the order of their deadlines, unless the deadlines differ by less
-//!   than a millisecond or [coarse slots][scaling] cascade. Entries for one deadline usually fire in the order
-//!   in which they were registered. If the clock is paused, or was paused before, both orders are strict.
-//! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling an entry
-//!   never wakes the driver.
-//! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
-//!   panics harms no other entry.
+//! * **In order.** The entries of a thread fire in the order of their deadlines, unless the deadlines differ by less than a
+//!   millisecond or [coarse slots][scaling] cascade. Entries with equal deadlines usually fire in the order in which they
+//!   were registered. If the clock is or was paused, both orders are strict.
+//! * **No needless wake-ups.** The driver sleeps until a slot of the wheel expires. Canceling an entry never wakes it.
+//! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that panics does
+//!   not affect other entries.
 //!
-//! # What differs from `tokio::time`
+//! # Differences from `tokio::time`
 //!
 //! * A future uses the timer of the runtime that first polls it, and chooses again for each wait, for example for
 //!   each tick of an interval. In tokio, a future stays with the runtime in which it was created. It panics if that
@@ -109,9 +107,9 @@
 //! | level | message | meaning |
 //! |---|---|---|
 //! | `TRACE` | `driver woke up` | The driver woke up. |
-//! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose entries fired. |
-//! | `DEBUG` | `timer shut down` | The timer shut down, and woke its pending tasks. |
-//! | `WARN` | `a task blocked a worker` | A block has ended for which the [watch](Builder::watch) woke another worker. |
+//! | `TRACE` | `batch` | The driver locked a shard once, and then woke the tasks whose entries had fired. |
+//! | `DEBUG` | `timer shut down` | The timer has shut down, and has woken its pending tasks. |
+//! | `WARN` | `a task blocked a worker` | A task has stopped blocking a worker. Meanwhile, the [watch](Builder::watch) had to wake another one. |
 //! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
 //! | `WARN` | `a sleep, timeout or interval uses the timer of the worker's own runtime` and more | A worker has entered [another runtime](#which-timer-a-future-uses). Only debug builds check this, and each thread warns once. |
 //!
@@ -123,7 +121,7 @@
 //! | `batch` | `shard` | the index of the shard |
 //! | `batch` | `fired` | the number of entries that fired |
 //! | `batch` | `steps` | the number of entries and slots that the driver visited, at most 128 |
-//! | `batch` | `interrupted` | whether more work is left |
+//! | `batch` | `interrupted` | whether work remains |
 //! | `timer shut down` | `pending` | the number of pending entries that the shutdown removed |
 //! | `a task blocked a worker` | `ms` | the length of the block in milliseconds |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |

@@ -8,7 +8,7 @@
 
 //! tokio, with its `time` replaced by [`tokio_wheel`].
 //!
-//! A program moves to the wheel by one line in each section of its Cargo.toml that names tokio. Its source code does not
+//! To migrate a program, change one line in each section of its Cargo.toml that names tokio. Its source code does not
 //! change:
 //!
 //! ```toml
@@ -23,7 +23,7 @@
 //! # Behavior
 //!
 //! `tokio::time` is now this crate's module `time`, which has the timers of [`tokio_wheel`]. Everything else is tokio's
-//! own: types, traits, macros, and the runtime. Each feature of tokio exists, turns on tokio's feature of the same
+//! own: types, traits, macros, and the runtime. Each feature of tokio exists, enables tokio's feature of the same
 //! name, and is off by default.
 //!
 //! ```
@@ -47,8 +47,8 @@
 //!
 //! # Metrics, and the rest of the wheel
 //!
-//! With the feature `time`, the crate also has [`tokio_wheel`] itself, under this name. tokio will hardly use the name,
-//! so it does not collide with an item of a later tokio. The timer of `time::sleep` is `Timer::current`:
+//! With the feature `time`, the crate also re-exports [`tokio_wheel`] itself, for example for its metrics. The timer of
+//! `time::sleep` is `Timer::current`:
 //!
 //! ```
 //! # extern crate tokio_on_wheel as tokio;
@@ -64,10 +64,10 @@
 //! }
 //! ```
 //!
-//! A build with tokio itself does not have this path. For a `DelayQueue` and more services, add the package
-//! `tokio-wheel-util`. It shares each runtime's default timer.
+//! A build with tokio itself does not have this path. For a `DelayQueue`, a server with connection limits and more, add the
+//! package `tokio-wheel-util`, which uses the same default timers.
 //!
-//! # What you may meet
+//! # Troubleshooting
 //!
 //! At compile time:
 //!
@@ -90,10 +90,10 @@
 //!   of dependencies.
 //! * **Dependencies stay on tokio's timers.** This line changes only your own package. A `timeout` in hyper, sqlx or
 //!   another dependency works as before, and costs the same as before. To see what the wheel would gain there, try
-//!   [`cargo on-wheel`], which moves a program with all of its dependencies, as an experiment.
+//!   [`cargo on-wheel`], which migrates a program with all of its dependencies, as an experiment.
 //! * **A test that pauses the clock in its body.** A call of `pause` may stop the clock between two milliseconds. Then
 //!   tokio's sleeps in dependencies, such as tokio-util's `DelayQueue`, take up to 1 ms longer than yours, and a test that
-//!   needs both to fire together fails. Use `#[tokio::test(start_paused = true)]` instead of `pause`.
+//!   expects both to complete together fails. Use `#[tokio::test(start_paused = true)]` instead of `pause`.
 //! * The [migration guide] lists the small differences.
 //!
 //! A library can use this crate too. If its public functions take or return a timer, their types change for its users.

@@ -1,13 +1,13 @@
-//! Floor 1: the driver of a timer, its shards, and the modules through which a registration passes.
+//! Layer 1: the driver of a timer, its shards, and the modules through which a registration passes.
 //!
 //! A timer has one or more shards. A shard is a wheel behind a lock. Worker threads register entries in
 //! shards. The driver fires the entries when their ticks are reached. It has two halves, and one of them at a
 //! time takes a turn:
 //!
 //! * the waker of the alarm, which the runtime calls where it fires the timers of `tokio::time`
-//! * the driver's task, which does what is left
+//! * the driver's task, which does the rest
 //!
-//! # The way of an entry
+//! # The path of an entry
 //!
 //! ```text
 //!    a registration, on any thread

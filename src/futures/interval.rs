@@ -80,7 +80,21 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// Work between two ticks does not delay the later ticks. In a loop that calls [`sleep`](crate::sleep()),
 /// such work delays all later iterations.
 ///
-/// Call [`tick`](Interval::tick) to wait for the next tick.
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{interval, sleep, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now();
+/// let mut interval = interval(Duration::from_millis(10));
+/// interval.tick().await; // The first tick is immediate.
+/// sleep(Duration::from_millis(7)).await; // Some work.
+/// interval.tick().await;
+/// assert_eq!(start.elapsed(), Duration::from_millis(10));
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {

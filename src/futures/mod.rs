@@ -1,4 +1,4 @@
-//! Floor 3: the futures that wait for a deadline.
+//! Layer 3: the futures that wait for a deadline.
 
 mod ext;
 mod interval;

@@ -35,9 +35,9 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The future does nothing before its first poll. You may create the future on one thread and poll it on
 /// another thread, even in another runtime.
 ///
-/// As in tokio, a sleep of zero gives way: if the deadline passed less than a millisecond before the first poll, the
-/// future waits for the driver, so that tasks that are ready run first. The future is ready at once if the clock is or
-/// was paused, outside the runtime of the timer, or with a tick of more than a millisecond.
+/// As in tokio, a sleep of zero gives way to other tasks: if the deadline passed less than a millisecond before the first
+/// poll, the future waits for the driver, so tasks that are ready run first. The future is ready at once if one of these
+/// holds: the clock is or was paused, the poll is outside the runtime of the timer, or the tick is longer than a millisecond.
 ///
 /// # Cancel safety
 ///
@@ -228,20 +228,15 @@ impl Sleep {
     /// A pending future wakes its task at the new deadline. A reset to a later deadline is cheap, because it only
     /// stores the deadline.
     ///
-    /// **Poll a future again after the reset if it has returned ready or was never polled**: it is not registered, so
-    /// until then it wakes no task. A poll function that gets ready, resets the future and returns pending must poll it
-    /// once more before it returns. tokio's `reset` registers the future again, for the task that polled it last.
+    /// **If the future has returned ready or was never polled, poll it again after the reset.** It is not registered, so
+    /// until then it wakes no task. A poll function that resets a future that was ready must poll it once more before it
+    /// returns pending. By contrast, tokio's `reset` registers the future again, for the task that polled it last.
     ///
     /// If the future is pending and the new deadline has passed, this call fires the future. The call wakes
     /// the task, and the next poll is ready.
     ///
-    /// There is one exception. This call does not fire the future if all three conditions hold:
-    ///
-    /// * The old deadline has also passed.
-    /// * The new deadline is not before the old deadline.
-    /// * The driver is late.
-    ///
-    /// The driver then fires the future when the driver has caught up with the clock.
+    /// There is one exception: this call does not fire the future if the old deadline has passed as well, the new one is not
+    /// earlier, and the driver is late. The future then fires when the driver has caught up with the clock.
     ///
     /// # Examples
     ///
@@ -291,9 +286,9 @@ impl Sleep {
 
     /// Polls whether the deadline has passed.
     ///
-    /// This poll does what a poll of the future does, but does not use the task's cooperative budget. An
-    /// adapter that limits the time of an inner future needs this: if the inner future has just used up the
-    /// budget, a poll of the sleep as a future would be pending, and the limit would never elapse.
+    /// This method polls the future without using the task's cooperative budget. Adapters that limit the time of an inner
+    /// future need this: if the inner future has just used up the budget, an ordinary poll of the sleep would be pending,
+    /// and the limit would never elapse.
     ///
     /// # Panics
     ///
@@ -324,13 +319,13 @@ impl Sleep {
     /// Polls whether the deadline has passed, and returns an error where [`poll_elapsed`](Self::poll_elapsed) would panic
     /// because the timer has shut down.
     ///
-    /// A service that registers sleeps on threads outside its runtime needs this: the runtime may shut down at any
-    /// moment. After an error, a poll with the default timer may succeed on another runtime.
+    /// Use this method for sleeps that are polled outside their runtime, which may shut down at any moment. After an error,
+    /// a poll with the default timer may succeed on another runtime.
     ///
     /// # Errors
     ///
     /// Returns an error before the deadline if the timer has shut down. A future of the default timer that is polled in
-    /// another runtime moves there instead.
+    /// another runtime registers there instead.
     ///
     /// # Panics
     ///
@@ -382,7 +377,7 @@ impl Sleep {
 }
 
 impl Timer {
-    /// Uses this timer to wait until `duration` has elapsed.
+    /// Waits until `duration` has elapsed, on this timer.
     ///
     /// Works like [`sleep`](crate::sleep()), but uses this timer instead of the default timer.
     ///
@@ -413,7 +408,7 @@ impl Timer {
         self.sleep_until(deadline_after(duration))
     }
 
-    /// Uses this timer to wait until `deadline`.
+    /// Waits until `deadline`, on this timer.
     ///
     /// Works like [`sleep_until`], but uses this timer instead of the default timer.
     ///

@@ -128,7 +128,7 @@ pin_project! {
 }
 
 impl Timer {
-    /// Uses this timer to require that a future completes before `duration` has elapsed.
+    /// Requires a future to complete before `duration` has elapsed, on this timer.
     ///
     /// Works like [`timeout`](crate::timeout()), but uses this timer instead of the default timer.
     ///
@@ -161,7 +161,7 @@ impl Timer {
         self.timeout_at(clock::after(duration), future)
     }
 
-    /// Uses this timer to require that a future completes before `deadline`.
+    /// Requires a future to complete before `deadline`, on this timer.
     ///
     /// Works like [`timeout_at`](crate::timeout_at), but uses this timer instead of the default timer.
     ///

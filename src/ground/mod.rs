@@ -1,6 +1,6 @@
-//! Floor 0: helpers for all floors above. They do not depend on timers.
+//! Layer 0: helpers for all layers above, which do not depend on timers.
 //!
-//! This floor also has the types that a loom model replaces, and the events for `tracing`.
+//! This layer also has the types that a loom model replaces, and the events for `tracing`.
 
 pub(crate) mod coop;
 pub(crate) mod give_way;

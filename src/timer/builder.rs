@@ -34,7 +34,7 @@ const MAX_PERIOD: Duration = Duration::from_secs(1);
 
 /// Builds a [`Timer`]. [`Timer::builder`] returns a builder.
 ///
-/// Without any settings, a builder makes a timer like the default timer of a runtime.
+/// Without any settings, the timer is like the default timer of a runtime.
 ///
 /// # Examples
 ///
@@ -97,7 +97,7 @@ impl Builder {
     ///
     /// A tick is between 1 ns and 1 h. The default is 1/64 ms. With a longer tick, more entries fire
     /// together, and each entry fires up to one tick later. A timer counts 2^64 ticks: 584 years if a tick is 1 ns. On a
-    /// paused clock that passes them, new sleeps of this timer panic, and pending ones stay pending.
+    /// paused clock that goes beyond that, new sleeps of this timer panic, and pending ones stay pending.
     ///
     /// # Examples
     ///
@@ -144,13 +144,13 @@ impl Builder {
     /// Sets how often the watch looks at the runtime's workers, or turns the watch off.
     ///
     /// If a task blocks a worker for long, a tokio runtime may stop handling all of its sockets and timers, although other
-    /// workers are idle. The watch is a thread that then wakes another worker, so that a blocked one holds sockets and timers
-    /// up for at most about 1.2 periods. [`Metrics::blocks`](crate::Metrics::blocks) tells how often a task blocked for a
-    /// period. The watch cannot help if all workers are blocked, nor a task that the blocked task has just woken.
+    /// workers are idle. The watch is a thread that then wakes another worker, so a blocked worker holds up sockets and timers
+    /// for at most about 1.2 periods. [`Metrics::blocks`](crate::Metrics::blocks) counts how often this happens. The watch cannot
+    /// help if all workers are blocked, nor can it help a task that the blocking task has just woken.
     ///
-    /// A period is between 1 ms and 1 s, and the default is 10 ms. A runtime with one worker has no watch. The watch looks while
-    /// the runtime uses its timers, and rests between: see [limitations]. One thread serves all runtimes of a process, and lives
-    /// as long as the process. A runtime with several timers needs the watch of one of them: turn it off for the others.
+    /// The period must be between 1 ms and 1 s. The default is 10 ms. A runtime with one worker has no watch. The watch works
+    /// while the runtime uses its timers, and rests otherwise: see [limitations]. One thread serves all runtimes of a process,
+    /// and lives as long as the process. If a runtime has several timers, one watch is enough: turn it off for the others.
     ///
     /// [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md#blocked-workers
     ///
@@ -172,15 +172,15 @@ impl Builder {
         self
     }
 
-    /// Makes the timer exact to tens of microseconds, on Linux.
+    /// Makes the timer accurate to tens of microseconds, on Linux.
     ///
-    /// The driver then sleeps on a `timerfd`. Without this setting, it sleeps on tokio's alarm, whose
-    /// resolution is one millisecond. The shortest tick is 10 µs, and this is also the default tick. The
-    /// driver wakes up more often: up to once for each tick in which an entry fires. A busy runtime still
-    /// delays the tasks that are woken. The timer also works with a paused clock.
+    /// The driver then sleeps on a `timerfd`. Without this setting, it sleeps on tokio's alarm, whose resolution is one
+    /// millisecond. The shortest tick is 10 µs, which is also the default. The driver wakes up more often: up to once for each
+    /// tick in which an entry fires. A busy runtime still delays the tasks that are woken. The timer also works with a paused
+    /// clock.
     ///
-    /// The timer needs one file descriptor and a runtime with I/O enabled. On systems other than Linux, building
-    /// the timer fails with [`BuildError::Alarm`].
+    /// The timer needs one file descriptor and a runtime with I/O enabled. On systems other than Linux, building the timer fails
+    /// with [`BuildError::Alarm`].
     ///
     /// # Examples
     ///
@@ -246,8 +246,8 @@ impl Builder {
 
     /// Builds the timer and makes it the default timer of the current runtime.
     ///
-    /// On that runtime, the free functions then use this timer. Install the timer before a future of a free
-    /// function is polled. Otherwise, the first poll starts an ordinary default timer.
+    /// The free functions then use this timer on that runtime. Install it before a future of a free function is polled,
+    /// because the first poll starts an ordinary default timer.
     ///
     /// # Panics
     ///

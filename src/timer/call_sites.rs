@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Timer;
 use crate::driver::clock;
 
-/// What one place of the program has pending on a timer, as [`Timer::call_sites`] returns it.
+/// The futures that one line of the program has pending on a timer, returned by [`Timer::call_sites`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallSite {
@@ -23,13 +23,13 @@ pub struct CallSite {
 }
 
 impl Timer {
-    /// Returns which places of the program have futures pending on this timer, those with the most first.
+    /// Returns which lines of the program have futures pending on this timer, starting with the line that has the most.
     ///
-    /// The place is the call of `sleep`, `timeout` or `interval`, or of the function that calls it, if that function is
-    /// `#[track_caller]`. A future counts from the first poll that is pending.
+    /// A line is the call of `sleep`, `timeout` or `interval`, or the call of a `#[track_caller]` function that calls one of
+    /// them. A future counts from the first poll that is pending.
     ///
-    /// The call reads all pending entries, about 10 million a second, but holds the lock of a shard only for 256 at a time.
-    /// So you may call it in production. Entries that are registered, canceled or fired meanwhile may be missing.
+    /// This method reads all pending entries, about 10 million a second, but holds the lock of a shard for only 256 at a time. So
+    /// you can call it in production. It may miss entries that are registered, canceled or fired meanwhile.
     ///
     /// # Examples
     ///
@@ -38,12 +38,13 @@ impl Timer {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
+    /// let line = line!() + 1;
     /// let leaked = (1..=1_000).map(|n| tokio::spawn(sleep(Duration::from_secs(n))));
     /// let _leaked: Vec<_> = leaked.collect();
-    /// tokio::task::yield_now().await;
+    /// sleep(Duration::from_millis(1)).await;
     ///
     /// let sites = Timer::current().call_sites();
-    /// assert_eq!((sites[0].location.line(), sites[0].pending), (6, 1_000));
+    /// assert_eq!((sites[0].location.line(), sites[0].pending), (line, 1_000));
     /// assert!(sites[0].latest - sites[0].earliest >= Duration::from_secs(999));
     /// # }
     /// ```

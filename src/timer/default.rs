@@ -167,11 +167,11 @@ async fn witness(of: runtime::Id) {
 }
 
 impl Timer {
-    /// Returns a handle of the current runtime's default timer, and starts that timer if needed.
+    /// Returns a handle to the current runtime's default timer, and starts that timer if needed.
     ///
     /// The calling thread remembers the handle, so this function usually takes no lock. But it asks tokio for the
-    /// current runtime, and clones two references that all threads of the runtime share. The methods of the
-    /// handle use no such reference. So keep the handle if you need it often.
+    /// current runtime, and clones two references that all threads of the runtime share. If you need the handle often,
+    /// keep it.
     ///
     /// # Panics
     ///
@@ -197,7 +197,7 @@ impl Timer {
         }
     }
 
-    /// Returns a handle of the current runtime's default timer, or an error outside a runtime. See
+    /// Returns a handle to the current runtime's default timer, or an error outside a runtime. See
     /// [`current`](Self::current).
     ///
     /// # Panics

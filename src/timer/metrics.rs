@@ -11,8 +11,8 @@ use crate::{
 ///
 /// All counts are zero when the timer is built. Only [`pending`](Self::pending) can decrease.
 ///
-/// A timer counts each sleep, interval and task that waits on the timer as one entry. It does not count a
-/// future that was never polled, or was ready at its first poll.
+/// A timer counts each sleep, timeout or interval that waits on it as one entry. It does not count futures that were never
+/// polled, or that were ready at their first poll.
 ///
 /// # Examples
 ///
@@ -90,25 +90,79 @@ impl Timer {
 
 impl Metrics {
     /// Returns the number of entries that are registered now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let sleep = tokio::spawn(sleep(Duration::from_secs(1)));
+    /// tokio::task::yield_now().await;
+    /// assert_eq!(Timer::current().metrics().pending(), 1);
+    /// sleep.await.unwrap();
+    /// assert_eq!(Timer::current().metrics().pending(), 0);
+    /// # }
+    /// ```
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Returns the number of registrations. The number is the sum of the canceled, the fired and the pending
-    /// entries.
+    /// Returns the number of registrations: the sum of the canceled, the fired and the pending entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// sleep(Duration::from_secs(1)).await;
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!(metrics.registered(), 1);
+    /// assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled() + metrics.pending());
+    /// # }
+    /// ```
     pub fn registered(&self) -> u64 {
         self.registered
     }
 
     /// Returns the number of entries that were deregistered before they fired.
     ///
-    /// A future deregisters its entry when the future is dropped. When the timer's runtime shuts down, the timer
-    /// deregisters all of its entries.
+    /// Dropping a future deregisters its entry. When the timer's runtime shuts down, the timer deregisters all of its entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let sleep = tokio::spawn(sleep(Duration::from_secs(1)));
+    /// tokio::task::yield_now().await;
+    /// sleep.abort();
+    /// assert!(sleep.await.is_err());
+    /// assert_eq!(Timer::current().metrics().cancelled(), 1);
+    /// # }
+    /// ```
     pub fn cancelled(&self) -> u64 {
         self.registered - self.fired() - self.pending
     }
 
     /// Returns the number of entries that fired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// sleep(Duration::from_secs(1)).await;
+    /// assert_eq!(Timer::current().metrics().fired(), 1);
+    /// # }
+    /// ```
     pub fn fired(&self) -> u64 {
         self.lateness.count()
     }
@@ -122,27 +176,52 @@ impl Metrics {
     /// * A thread that is not a worker of the timer's runtime sets an earlier deadline.
     /// * The alarm goes off while a thread drives the timer or sets the alarm.
     /// * The driver has work left after a turn.
-    /// * No handle and no future uses the timer any longer.
+    /// * No handle and no future uses the timer anymore.
     ///
     /// The watch wakes the driver once for each of the [`blocks`](Self::blocks).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let before = Timer::current().metrics().driver_wakeups();
+    /// sleep(Duration::from_secs(1)).await;
+    /// assert!(Timer::current().metrics().driver_wakeups() > before);
+    /// # }
+    /// ```
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
     }
 
     /// Returns whether the [watch](crate::Builder::watch) looks at the workers of the timer's runtime.
     ///
-    /// Returns `false` if the runtime has only one worker, if the builder turned the watch off, or if the system refused
+    /// Returns `false` if the runtime has only one worker, if the builder turned the watch off, or if the system could not start
     /// the thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Timer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// // A current-thread runtime has no other worker that could be woken.
+    /// assert!(!Timer::current().metrics().is_watched());
+    /// # }
+    /// ```
     pub fn is_watched(&self) -> bool {
         self.is_watched
     }
 
-    /// Returns how often a blocked worker stopped the runtime, so that the [watch](crate::Builder::watch) woke another
+    /// Returns how often a blocked worker held up the runtime, so that the [watch](crate::Builder::watch) had to wake another
     /// worker.
     ///
-    /// The watch counts a block once, however long it lasts, and only if it lasts for a period of the watch. While other
-    /// workers handle events, a blocked worker stops nobody and is not counted. A worker that polls 61 tasks without looking
-    /// for events counts as blocked meanwhile.
+    /// The watch counts a block once, however long it lasts, and only if it lasts for at least one period of the watch. A worker
+    /// that blocks while others handle the events holds up nobody, and is not counted. A worker that polls 61 tasks without
+    /// looking for events counts as blocked meanwhile.
     ///
     /// # Examples
     ///
@@ -154,7 +233,7 @@ impl Metrics {
     /// # async fn main() {
     /// let blocking = tokio::spawn(async {
     ///     sleep(Duration::from_millis(1)).await;
-    ///     thread::sleep(Duration::from_millis(200)); // This belongs into `spawn_blocking`.
+    ///     thread::sleep(Duration::from_millis(200)); // This belongs in `spawn_blocking`.
     /// });
     /// blocking.await.unwrap();
     ///
@@ -166,20 +245,31 @@ impl Metrics {
         self.blocks
     }
 
-    /// Returns the length of the longest of the [`blocks`](Self::blocks).
+    /// Returns the length of the longest of the [`blocks`](Self::blocks), or zero if there was none.
     ///
-    /// This is a lower bound while the block lasts: the block may be longer by two periods of the watch, or by a quarter if
-    /// nothing else happens on the runtime. The length of a block that has ended may include what the worker did just before.
+    /// While a block lasts, the value is a lower bound: the block may be longer by two periods of the watch, or by a quarter if
+    /// nothing else happens on the runtime. After its end, the length may include what the worker did just before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!((metrics.blocks(), metrics.longest_block()), (0, Duration::ZERO));
+    /// # }
+    /// ```
     pub fn longest_block(&self) -> Duration {
         self.longest_block
     }
 
     /// Returns how late the entries fired, as a histogram.
     ///
-    /// The lateness of an entry is the time from its deadline until the entry fires, just before its task is
-    /// woken. The timer measures lateness in whole ticks. So the measured lateness is up to two ticks shorter
-    /// than the true lateness. If an entry gets a deadline in the past, its lateness is measured from the
-    /// time when it got the deadline.
+    /// The lateness of an entry is the time from its deadline until it fires, just before its task is woken. It is measured in
+    /// whole ticks, and may be up to two ticks shorter than the true lateness. If an entry gets a deadline in the past, its
+    /// lateness counts from the time when it got the deadline.
     ///
     /// # Examples
     ///
@@ -267,33 +357,102 @@ impl Histogram {
     }
 
     /// Returns the number of entries in all buckets.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// sleep(Duration::from_millis(10)).await;
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!(metrics.lateness().count(), metrics.fired());
+    /// # }
+    /// ```
     pub fn count(&self) -> u64 {
         self.lateness.counts.iter().sum()
     }
 
     /// Returns the sum of the lateness of all entries.
     ///
-    /// The sum saturates at 2^64 ticks. With the default tick, this is 9 million years.
+    /// The sum saturates at 2^64 ticks, which are 9 million years with the default tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let sleep = tokio::spawn(sleep(Duration::from_millis(10)));
+    /// tokio::task::yield_now().await;
+    /// // The driver fires the sleep 15 ms late.
+    /// tokio::time::advance(Duration::from_millis(25)).await;
+    /// sleep.await.unwrap();
+    ///
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!(metrics.lateness().sum(), Duration::from_millis(15));
+    /// # }
+    /// ```
     pub fn sum(&self) -> Duration {
         self.duration(self.lateness.sum)
     }
 
-    /// Returns the upper bound of the highest bucket that is not empty.
+    /// Returns a bound on the highest lateness: the upper bound of the highest bucket that is not empty.
     ///
-    /// No entry was later than this bound. Returns zero if no entry fired.
+    /// No entry was later than this, but the latest one may have been only about half as late. Returns zero if no entry has
+    /// fired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let sleep = tokio::spawn(sleep(Duration::from_millis(10)));
+    /// tokio::task::yield_now().await;
+    /// // The driver fires the sleep 15 ms late.
+    /// tokio::time::advance(Duration::from_millis(25)).await;
+    /// sleep.await.unwrap();
+    ///
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!(metrics.lateness().max(), Duration::from_millis(16)); // The bound of its bucket.
+    /// # }
+    /// ```
     pub fn max(&self) -> Duration {
         let highest = self.lateness.counts.iter().rposition(|count| *count > 0);
         self.bound(highest.unwrap_or(0))
     }
 
-    /// Returns the upper bound of the bucket in which a quantile lies. The quantile 0.5 is the median.
+    /// Returns a bound on a quantile of the lateness: the upper bound of the bucket in which the quantile lies. The quantile
+    /// 0.5 is the median.
     ///
-    /// For the quantile 0.99, at least 99% of the entries were late by at most the returned bound. Returns
-    /// zero if no entry fired.
+    /// For the quantile 0.99, at least 99% of the entries were late by at most the returned duration. Returns zero if no entry
+    /// has fired.
     ///
     /// # Panics
     ///
     /// Panics if `quantile` is not between 0 and 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let sleep = tokio::spawn(sleep(Duration::from_millis(10)));
+    /// tokio::task::yield_now().await;
+    /// // The driver fires the sleep 15 ms late.
+    /// tokio::time::advance(Duration::from_millis(25)).await;
+    /// sleep.await.unwrap();
+    ///
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!(metrics.lateness().quantile(0.5), Duration::from_millis(16));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn quantile(&self, quantile: f64) -> Duration {
         assert!(
@@ -314,9 +473,8 @@ impl Histogram {
 
     /// Returns the histogram of the entries that fired after an earlier reading of the same timer.
     ///
-    /// If a count is higher in `earlier`, the result contains zero for this count. The same rule applies to
-    /// the sum. A count or the sum is higher in `earlier` only if `earlier` is in fact a later reading, or a
-    /// reading of another timer.
+    /// A count or sum that is higher in `earlier` becomes zero. This happens only if `earlier` is in fact the later reading,
+    /// or a reading of another timer.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Floor 2: the handle of a timer, its builder, its metrics, and the default timer of each runtime.
+//! Layer 2: the handle of a timer, its builder, its metrics, and the default timer of each runtime.
 
 pub(crate) mod builder;
 #[cfg(feature = "call-sites")]
@@ -38,23 +38,23 @@ use crate::{
     error::BuildError,
 };
 
-/// A handle of timing wheels, one for each shard, and of the driver that fires their entries.
+/// A handle to a timer: its timing wheels, one for each shard, and the driver that fires their entries.
 ///
-/// Most programs need no handle. The futures of this crate's free functions use the default timer of the
-/// runtime on which they are first polled. Build a timer if you need:
+/// Most programs need no handle. The futures returned by this crate's free functions use the default timer of the
+/// runtime that first polls them. Build a timer if you need:
 ///
 /// * another tick, or another number of shards
 /// * futures that can be polled outside of any runtime
 ///
-/// All clones of a handle belong to one timer. The timer's driver runs on the runtime on which the timer was
+/// All clones of a handle refer to the same timer. The timer's driver runs on the runtime on which the timer was
 /// built. The timer lives until one of these happens:
 ///
 /// * Its runtime shuts down.
 /// * All of its handles and futures are dropped.
 ///
 /// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. A
-/// future of a free function instead registers with the next default timer. A poll of this future panics only
-/// if its runtime has shut down and no other runtime is current.
+/// future of a free function instead registers with the default timer of the runtime that polls it next, and panics only
+/// if its own runtime has shut down and no other one is current.
 ///
 /// # Examples
 ///

@@ -7,38 +7,38 @@
     attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
-//! Services and adapters of [`tokio_wheel`]: a queue of delayed elements, a set of keys that expire unless they
-//! are touched, a scheduler of tasks, and timeouts for streams, I/O, tower, HTTP and hyper.
+//! Building blocks for servers on [`tokio_wheel`]: request deadlines, a scheduler, a delay queue, a set of keys that expire
+//! unless they are touched, and timeouts for streams, I/O, tower, HTTP and hyper.
 //!
-//! Each of them is a feature, and no feature is on by default. They use only the public interface of [`tokio_wheel`], as
-//! a program of your own would.
+//! Each module is behind a feature, and no feature is on by default. The modules use only the public interface of
+//! [`tokio_wheel`], so your own code can do what they do.
 //!
 //! | need | module | feature |
 //! |---|---|---|
-//! | limit a future and all that it calls, also on other servers | [`deadline`] | `deadline` |
-//! | expire the elements of a queue | [`delay_queue`] | `delay_queue` |
-//! | expire keys that are not touched for some time | [`idle`] | `idle` |
-//! | start tasks later, once or periodically | [`schedule`] | `schedule` |
-//! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
-//! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
-//! | copy between two connections, with an idle and a half-close timeout | [`io::tunnel`](io::tunnel()) | `io` |
-//! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
-//! | serve an axum router or a tower service, with these limits | [`serve`](hyper::serve()), [below](#a-server-with-limits) | `serve`, with `hyper` |
-//! | limit the time of HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
-//! | limit the time of a tower service | [`tower`] | `tower` |
+//! | a deadline for a request and everything it calls, even on other servers | [`deadline`] | `deadline` |
+//! | a queue that returns each element after its deadline | [`delay_queue`] | `delay_queue` |
+//! | keys that expire unless they are touched | [`idle`] | `idle` |
+//! | tasks that run later, once or periodically; at shutdown, save those that have not started, by [id](schedule::ScheduledTask::id), and [wait](schedule::Scheduler::wait_idle) for those that run | [`schedule`] | `schedule` |
+//! | timeouts, throttling, debouncing and chunking for streams | [`stream`] | `stream` |
+//! | read, write and idle timeouts, and minimum rates, for a connection | [`io`] | `io` |
+//! | a proxy's copying in both directions, with an idle and a half-close timeout | [`io::tunnel`](io::tunnel()) | `io` |
+//! | a timer for hyper, and connection limits for a server | [`hyper`] | `hyper` |
+//! | a server for an axum router or a tower service, with these limits | [`serve`](hyper::serve()), [below](#a-server-with-limits) | `serve`, with `hyper` |
+//! | timeouts for HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
+//! | a timeout for a tower service | [`tower`] | `tower` |
 //!
-//! Three names are used twice, so import them with their modules:
+//! Three names exist twice, so import them with their modules:
 //!
 //! | name | modules |
 //! |---|---|
-//! | `Limits` | [`hyper`] has limits of connections, and [`io`] of reads and writes |
-//! | `LimitExceeded` | the errors of a body in [`http`], and of a read or write in [`io`] |
-//! | `TimeoutLayer` | in [`http`] it responds with a status code, and in [`tower`] the request fails |
+//! | `Limits` | in [`hyper`], connection limits; in [`io`], limits for reads and writes |
+//! | `LimitExceeded` | in [`http`], the error of a body; in [`io`], the error of a read or write |
+//! | `TimeoutLayer` | in [`http`], responds with a status code; in [`tower`], fails the request |
 //!
 //! # A server with limits
 //!
-//! `axum::serve` keeps idle connections open for as long as their clients want. With the feature `serve`, a server
-//! closes them, and shuts down gracefully within a limit. The call has the shape of `axum::serve`:
+//! `axum::serve` keeps idle connections open for as long as their clients want. With the feature `serve`, a server closes
+//! them, and shuts down gracefully within a time limit. You call it like `axum::serve`:
 //!
 #![cfg_attr(feature = "serve", doc = "```no_run")]
 #![cfg_attr(not(feature = "serve"), doc = "```ignore")]

@@ -9,10 +9,10 @@ use crate::{
     rings::{COARSE, Ring, Rings, Slot},
 };
 
-/// An entry that has left the wheel.
+/// An entry that was removed from the wheel, or that has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed<T> {
-    /// The key, which is stale now.
+    /// The key, which is now stale.
     pub key: Key,
     /// The deadline that the entry had.
     pub deadline: Tick,
@@ -50,21 +50,45 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The backlog's ring of late entries.
     const LATE: Ring = Rings::<ROWS, SLOTS>::backlog(LATE_RING);
 
-    /// Moves `now` up to `to`, or up to the first occupied slot if that slot starts earlier.
+    /// Moves `now` up to `to`, or up to the start of the first occupied slot if that is earlier.
     ///
-    /// The driver does not advance a wheel in which nothing is due, so the wheel falls behind.
-    /// Without this function, the wheel would place new entries on levels that are too coarse.
+    /// A wheel that is advanced only when something is due falls behind the clock. Call this method before you insert into
+    /// such a wheel. Otherwise, new entries go to levels that are too coarse.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(1_000, "read"); // In the slot from 960 to 1,023.
+    /// wheel.catch_up(500);
+    /// assert_eq!(wheel.now(), 500);
+    /// wheel.catch_up(2_000);
+    /// assert_eq!(wheel.now(), 960);
+    /// ```
     pub fn catch_up(&mut self, to: Tick) {
         let next = self.next_slot().map_or(to, |slot| slot.start);
         self.now = self.now.max(to.min(next));
     }
 
-    /// Returns the key of the entry with the earliest deadline. If entries are due, returns the key
-    /// of the entry that fires next.
+    /// Returns the key of the entry with the earliest deadline. If entries are due, returns the key of the entry that fires
+    /// next.
     ///
-    /// The function looks at all entries of each slot that starts at the earliest deadline or
-    /// before it. Usually there is one such slot. The wheel must be advanced in strict order, so
-    /// that no entry on its backlog is due.
+    /// This method looks at all entries of each slot that starts at the earliest deadline or before it. There is usually one
+    /// such slot. The wheel must be advanced in strict order, so that no entry on its backlog is due.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// assert_eq!(wheel.first(), None);
+    /// wheel.insert(20, "write");
+    /// let read = wheel.insert(10, "read");
+    /// assert_eq!(wheel.first(), Some(read));
+    /// ```
     pub fn first(&self) -> Option<Key> {
         let list = |ring| self.rings.list(&self.nodes, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
@@ -91,23 +115,45 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Returns the next tick at which an entry must fire or a slot must cascade.
     ///
-    /// If an entry has a deadline before this tick, the entry is due already.
+    /// If an entry has an earlier deadline than this tick, it is already due.
     ///
-    /// A slot of level 1 with at most 8 entries can wait until the earliest deadline of its
-    /// entries. Nearly all entries pass through level 1. With this rule, a single entry on level 1
-    /// causes no wake-up for its cascade.
+    /// A slot of level 1 with at most 8 entries can wait until the earliest deadline of its entries. Nearly all entries pass
+    /// through level 1, so a single entry usually causes no wake-up for its cascade.
     ///
-    /// Coarser slots do not wait. If a coarse slot waited, more entries could be inserted into it
-    /// in the meantime. All entries of the slot would then cascade at the tick at which the first
-    /// entry is due.
+    /// Coarser slots do not wait, because more entries may be inserted into them in the meantime, and all of them would then
+    /// cascade at the tick at which the first one is due.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// assert_eq!(wheel.next_expiration(), None);
+    /// wheel.insert(30_000, "idle"); // In a coarse slot, which starts at 28,672.
+    /// assert_eq!(wheel.next_expiration(), Some(28_672));
+    /// wheel.insert(1_000, "read"); // In a slot of level 1.
+    /// assert_eq!(wheel.next_expiration(), Some(1_000));
+    /// ```
     pub fn next_expiration(&self) -> Option<Tick> {
         self.next_work(COARSE - 1)
     }
 
-    /// Returns the next tick at which an entry must fire or a slot must cascade, where coarser slots wait as well.
+    /// Returns the next tick at which an entry must fire or a slot must cascade, where coarse slots may wait as well.
     ///
-    /// This is for a clock that stands still while the wheel is advanced, such as the paused clock of a test. On such a
-    /// clock nothing that cascades makes an entry late.
+    /// Use this method with a clock that stands still while the wheel is advanced, such as the paused clock of a test. On such a
+    /// clock, a cascade cannot make an entry late.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(30_000, "idle");
+    /// assert_eq!(wheel.next_expiration(), Some(28_672));
+    /// assert_eq!(wheel.next_deadline(), Some(30_000));
+    /// ```
     pub fn next_deadline(&self) -> Option<Tick> {
         self.next_work(Self::LEVELS)
     }
@@ -141,15 +187,38 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves `now` up to `to`, and passes every entry whose deadline is reached to `fire`.
     ///
-    /// The function follows `order`. It visits at most `steps` entries and slots, and subtracts
-    /// their number from `steps`. `fire` can stop the function earlier.
+    /// Entries fire in this `order`. The advance visits at most `steps` entries and slots, and subtracts the number that it has
+    /// visited from `steps`. `fire` can stop the advance earlier.
     ///
-    /// Returns `Break` if it has used up its steps, or if `fire` has stopped it. The caller must then
-    /// call it again, with the same tick or a later tick. `now` then stays at the first slot that is not empty, with one
-    /// exception. If an advance with [`Order::DueFirst`] stops within a slot, `now` is `to`, and the remaining work is on
-    /// the [backlog](Self::has_backlog).
+    /// Returns `Break` if the steps are used up or `fire` has stopped the advance. The caller must then advance again, to the
+    /// same tick or a later one. Meanwhile, `now` stays at the first slot that is not empty, with one exception: if an advance
+    /// with [`Order::DueFirst`] stops within a slot, `now` is `to`, and the remaining work is on the
+    /// [backlog](Self::has_backlog).
     ///
     /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use bounded_wheel::{Order, Removed, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(10, "read");
+    /// wheel.insert(10, "write");
+    /// wheel.insert(20, "idle");
+    ///
+    /// let mut fired = Vec::new();
+    /// let mut fire = |entry: Removed<&'static str>| {
+    ///     fired.push(entry.value);
+    ///     ControlFlow::Continue(())
+    /// };
+    /// // One step is enough for one entry.
+    /// assert!(wheel.advance(15, Order::Strict, &mut 1, &mut fire).is_break());
+    /// assert!(wheel.advance(15, Order::Strict, &mut 128, &mut fire).is_continue());
+    /// assert_eq!(fired, ["read", "write"]);
+    /// assert_eq!((wheel.now(), wheel.len()), (15, 1));
+    /// ```
     pub fn advance(
         &mut self,
         to: Tick,
@@ -218,13 +287,42 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         ControlFlow::Break(())
     }
 
-    /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do, or late entries wait.
+    /// Returns whether late entries wait, or [`cascade_backlog`](Self::cascade_backlog) has work to do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use bounded_wheel::{Order, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(10_000, "read"); // In a coarse slot, which starts at 8,192.
+    /// let _ = wheel.advance(8_192, Order::DueFirst, &mut 128, |_| ControlFlow::Continue(()));
+    /// assert!(wheel.has_backlog());
+    /// let _ = wheel.cascade_backlog(&mut 128);
+    /// assert!(!wheel.has_backlog());
+    /// ```
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.rings.occupied_backlog() != 0
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use bounded_wheel::{Order, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(10, "read");
+    /// wheel.insert(10, "write");
+    /// // The budget is enough for one entry, so the other one is late. Late entries fire, and do not cascade.
+    /// let _ = wheel.advance(10, Order::DueFirst, &mut 1, |_| ControlFlow::Continue(()));
+    /// assert!(wheel.has_backlog());
+    /// assert!(!wheel.has_cascades());
+    /// ```
     #[inline]
     pub fn has_cascades(&self) -> bool {
         self.rings.occupied_backlog() & !(1 << LATE_RING) != 0
@@ -232,9 +330,22 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves entries from the backlog to the slots where they belong now.
     ///
-    /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. The function
-    /// visits at most `steps` entries, and subtracts their number from `steps`. Returns `Break` if
-    /// entries are left.
+    /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. This method visits at most `steps`
+    /// entries, and subtracts the number that it has visited from `steps`. Returns `Break` if entries remain.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use bounded_wheel::{Order, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(10_000, "read"); // In a coarse slot, which starts at 8,192.
+    /// let _ = wheel.advance(8_192, Order::DueFirst, &mut 128, |_| ControlFlow::Continue(()));
+    /// assert!(wheel.has_cascades());
+    /// assert!(wheel.cascade_backlog(&mut 128).is_continue());
+    /// assert_eq!(wheel.next_expiration(), Some(10_000));
+    /// ```
     pub fn cascade_backlog(&mut self, steps: &mut usize) -> ControlFlow<()> {
         let levels = |wheel: &Self| wheel.rings.occupied_backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {

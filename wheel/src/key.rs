@@ -8,8 +8,20 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// Names one entry of one wheel. The key of an entry that has left the wheel never names another
-/// entry.
+/// Names one entry of one wheel. The key of an entry that is gone never names another entry.
+///
+/// # Examples
+///
+/// ```
+/// use bounded_wheel::{Key, Wheel};
+///
+/// let mut wheel: Wheel<&str> = Wheel::new(0);
+/// let read = wheel.insert(10, "read");
+/// wheel.remove(read);
+/// let write = wheel.insert(10, "write");
+/// assert_ne!(read, write);
+/// assert_eq!(wheel.get(read), None);
+/// ```
 // A key is one word. If a key had two halves, a function would store each half separately, and
 // later load both halves at once. The processor cannot forward two separate stores to one load.
 // With two halves, a registration took 3 ns more (`compare ops --workload churn`).
@@ -24,6 +36,16 @@ impl Key {
     pub const VACANT: Self = Self::new(u32::MAX, NonZeroU32::MAX);
 
     /// Returns whether this key is [`ABSENT`](Self::ABSENT) or [`VACANT`](Self::VACANT).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{Key, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// assert!(Key::ABSENT.is_absent() && Key::VACANT.is_absent());
+    /// assert!(!wheel.insert(10, "read").is_absent());
+    /// ```
     #[inline]
     pub fn is_absent(self) -> bool {
         self.index() == u32::MAX
@@ -36,6 +58,17 @@ impl Key {
     }
 
     /// Returns the key as a word, which is not 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{Key, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert_eq!(Key::from_word(key.word()), Some(key));
+    /// assert_eq!(Key::from_word(0), None);
+    /// ```
     #[inline]
     pub fn word(self) -> u64 {
         self.0.get()

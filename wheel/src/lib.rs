@@ -7,12 +7,12 @@
 //! [`advance`](Wheel::advance). Time is a number of ticks, a `u64`, whose length and origin the loop chooses.
 //!
 //! * Inserting, removing and resetting cost O(1), however many entries the wheel has.
-//! * Resetting to a later deadline only stores the deadline. So a connection may push its timeout back on each read.
-//! * An advance over a long time costs the slots that it visits, and not the ticks that pass.
-//! * An advance stops when its budget of steps is used up, even in the middle of a slot. So a million entries that expire
-//!   together do not stop the loop: it serves its sockets between two advances.
-//! * A [`Key`] never names another entry, even after its own entry has left.
-//! * A loop that keeps the wheel behind a lock can [allocate and free](#memory) outside the lock.
+//! * Resetting to a later deadline only stores the deadline, so a connection can push its timeout back on every read.
+//! * The cost of an advance depends on the slots that it visits, not on the ticks that have passed.
+//! * An advance stops when its budget of steps is used up, even in the middle of a slot. A million entries that expire
+//!   together do not stall the loop: it can serve its sockets between two advances.
+//! * Keys are never reused: a [`Key`] whose entry is gone never names another entry.
+//! * If the wheel is behind a lock, its owner can [allocate and free](#memory) outside the lock.
 //!
 //! The wheel follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
 //! 1987; IEEE/ACM Transactions on Networking 5(6), 1997).
@@ -43,7 +43,7 @@
 //! assert_eq!(expired, [(40_000, "read"), (60_000, "idle")]);
 //! ```
 //!
-//! The example `poll_loop` closes the connections of a server that time out.
+//! The example `poll_loop` is a server that closes connections when they time out.
 //!
 //! # The levels
 //!
@@ -90,9 +90,9 @@
 //!
 //! # The operations
 //!
-//! * **Insert** puts an entry into a slot. Each level has a slot of `now` and a slot of the
-//!   deadline. The operation chooses the finest level on which the distance between these two slots
-//!   is less than `SLOTS`.
+//! * **Insert** puts an entry into a slot. On each level, one slot contains `now` and one contains
+//!   the deadline. The entry goes to the finest level on which these two slots are less than `SLOTS`
+//!   apart.
 //!   * Before: there is memory for one more entry, or the caller may allocate.
 //!   * After: the slot starts at the deadline or before it. The slot starts after `now`, unless the
 //!     entry is due.
@@ -103,14 +103,13 @@
 //!   * Before: the wheel is advanced at least to the deadline of the entry.
 //!   * After: the key of the entry is stale.
 //!
-//! An entry with a near deadline is therefore always in a fine slot. Such an entry never shares a
-//! coarse slot with very many entries that have later deadlines. In such a shared slot, the entry
-//! could fire only after all other entries have cascaded.
+//! An entry with a near deadline is therefore always in a fine slot. It never shares a coarse slot
+//! with many entries that have later deadlines, and so never has to wait until all of them have cascaded.
 //!
-//! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
-//! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
+//! In a small geometry, a deadline can be beyond the top level. The entry then goes into the farthest
+//! slot of the top level. When the wheel reaches that slot, it places the entry again.
 //!
-//! | State    | The entry is in                              | What takes the entry out                     |
+//! | State    | The entry is in                              | Removed from there by                        |
 //! |----------|----------------------------------------------|----------------------------------------------|
 //! | waiting  | a slot that starts after `now`               | `remove`, `reset`, `advance`             |
 //! | reached  | a slot that starts at `now` or before        | `remove`, `reset`, `advance`             |
@@ -120,12 +119,9 @@
 //! The deadline of an entry may lie after the end of its slot, because [`Wheel::reset`] only stores
 //! a later deadline. The entry moves when the wheel reaches its old slot.
 //!
-//! `assert_invariants` checks these rules. The test `wheel_matches_oracle` calls it after every
-//! operation.
-//!
 //! # What fires first
 //!
-//! [`Wheel::advance`] visits one slot after the other. The [`Order`] decides what happens to the
+//! [`Wheel::advance`] visits the slots one by one. The [`Order`] decides what happens to the
 //! entries of each slot:
 //!
 //! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
@@ -133,29 +129,26 @@
 //!   of their insertion, even if they were on different levels. To keep this order, a cascade
 //!   takes the entries of a slot from the last to the first. The cascade puts each entry before the
 //!   entries that are already in the finer slot, because the entries in the finer slot were
-//!   inserted later. A reset can move a deadline beyond the entry's slot. The order then treats
-//!   the entry as if it was inserted at the time of its cascade. Tests:
-//!   `equal_deadlines_fire_in_the_order_of_insertion` and
-//!   `fires_in_order_at_the_edges_of_every_level`.
+//!   inserted later. A reset can move a deadline beyond the entry's slot. Such an entry counts as
+//!   inserted when it cascades.
 //! * [`Order::DueFirst`] fires the due entries of a fine slot, and moves all entries of a coarse
 //!   slot to the *backlog* in one O(1) step. Afterwards, [`Wheel::cascade_backlog`] cascades the
-//!   backlog in portions. So a due entry never waits for entries that only cascade
-//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). If an entry becomes due while it
-//!   is on the backlog, it goes to the slot of `now` and fires at the next advance.
+//!   backlog in portions. A due entry therefore never waits for entries that only cascade. If an
+//!   entry becomes due while it is on the backlog, it goes to the slot of `now` and fires at the
+//!   next advance.
 //!
 //! With [`Order::DueFirst`], an advance can be interrupted before it has fired all due entries. The
 //! remaining entries are *late*. They wait in the backlog's first ring, in the order of their
-//! slots, and the next advance fires them first. So two entries in fine slots
-//! fire in the order of their deadlines, unless the deadlines differ by less than a slot of level 1
-//! (`late_entries_fire_in_the_order_of_their_deadlines`). While entries are late, the owner of the
-//! wheel still cascades the backlog (`a_late_crowd_does_not_stop_the_cascades`).
+//! slots, and the next advance fires them first. Two entries in fine slots therefore fire in the
+//! order of their deadlines, unless the deadlines differ by less than a slot of level 1. Late
+//! entries do not stop the cascades: the owner keeps calling [`Wheel::cascade_backlog`].
 //!
 //! # Bounded work
 //!
 //! `advance` and `cascade_backlog` stop when they have used up their steps, even in the middle of a
 //! slot. In strict order, the remaining entries stay in their slot.
 //! [`Wheel::next_expiration`] then returns the start of this slot, which `now` has already reached.
-
+//!
 //! # Memory
 //!
 //! The wheel keeps its entries in chunks of 256, which never move. [`insert`](Wheel::insert) allocates a chunk if there
@@ -195,6 +188,11 @@
 //! assert_eq!(remove(&wheel, key), None);
 //! ```
 
+// `assert_invariants` checks these rules, and the test `wheel_matches_oracle` calls it after every operation. The orders:
+// `equal_deadlines_fire_in_the_order_of_insertion`, `fires_in_order_at_the_edges_of_every_level`,
+// `late_entries_fire_in_the_order_of_their_deadlines`, `a_crowd_that_cascades_keeps_nothing_waiting_that_is_due` and
+// `a_late_crowd_does_not_stop_the_cascades`.
+
 mod advance;
 mod key;
 mod nodes;
@@ -219,17 +217,18 @@ pub type Tick = u64;
 /// The last tick. An entry with this deadline fires when the wheel is advanced to it.
 pub const NEVER: Tick = Tick::MAX;
 
-/// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
-/// The slots of coarse levels go to the backlog.
+/// The distance from which an entry is certain to be coarse: if its deadline is at least this many ticks after `now`, it
+/// goes to a coarse level, whose slots go to the backlog.
 ///
-/// With a tick of 1/64 ms, tokio-wheel's default, this distance is 64 ms. The rule holds for the default geometry
-/// (`what_is_coarse_for_sure`).
+/// With tokio-wheel's default tick of 1/64 ms, this is 64 ms. The constant holds for the default geometry.
+// Test: `what_is_coarse_for_sure`.
 pub const COARSE_FROM: u64 = 64 * 64;
 
-/// If a deadline is less than this number of ticks after `now`, its entry goes to a fine level.
+/// The distance up to which an entry is certain to be fine: if its deadline is less than this many ticks after `now`, it
+/// goes to a fine level.
 ///
-/// With a tick of 1/64 ms, tokio-wheel's default, this distance is 63 ms. The rule holds for the default geometry
-/// (`what_is_coarse_for_sure`).
+/// With tokio-wheel's default tick of 1/64 ms, this is 63 ms. The constant holds for the default geometry.
+// Test: `what_is_coarse_for_sure`.
 pub const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
@@ -237,8 +236,22 @@ pub const FINE_TO: u64 = COARSE_FROM - 63;
 /// The last row is the backlog. The backlog has one ring for late entries, and one ring for each
 /// level above level 0. Entries are linked into these rings in the same way as into slots.
 ///
-/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level.
-/// Models and property tests also use wheels with 2 levels of 4 slots.
+/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level. A smaller one, such as 2
+/// levels of 4 slots, is useful for tests.
+///
+/// # Examples
+///
+/// ```
+/// use bounded_wheel::Wheel;
+///
+/// let mut wheel: Wheel<&str> = Wheel::new(0);
+/// let key = wheel.insert(30_000, "read");
+/// assert_eq!(wheel.get(key), Some(&"read"));
+///
+/// let mut small: Wheel<&str, 3, 4> = Wheel::new(0);
+/// small.insert(1_000, "beyond the top level");
+/// assert_eq!(small.len(), 1);
+/// ```
 pub struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
     /// The tick that the wheel has reached.
     now: Tick,
@@ -252,7 +265,16 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The maximum number of entries in a wheel.
     pub const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
-    /// Creates an empty wheel that has reached the tick `now`. Allocates the slots, which take 6 KiB.
+    /// Creates an empty wheel that has reached the tick `now`, and allocates its slots (6 KiB).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let wheel: Wheel<&str> = Wheel::new(100);
+    /// assert_eq!((wheel.now(), wheel.len()), (100, 0));
+    /// ```
     pub fn new(now: Tick) -> Self {
         Self {
             now,
@@ -262,62 +284,181 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     }
 
     /// Returns the tick that the wheel has reached.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use bounded_wheel::{Order, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let flow = wheel.advance(50, Order::Strict, &mut 128, |_| ControlFlow::Continue(()));
+    /// assert!(flow.is_continue());
+    /// assert_eq!(wheel.now(), 50);
+    /// ```
     #[inline]
     pub fn now(&self) -> Tick {
         self.now
     }
 
     /// Returns the number of entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(10, "read");
+    /// wheel.insert(20, "write");
+    /// assert_eq!(wheel.len(), 2);
+    /// ```
     #[inline]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Returns whether there is no entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// assert!(wheel.is_empty());
+    /// wheel.insert(10, "read");
+    /// assert!(!wheel.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of entries for which there is memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// assert_eq!(wheel.capacity(), 0);
+    /// wheel.insert(10, "read");
+    /// assert_eq!(wheel.capacity(), CHUNK);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
     /// Returns whether there is room for the next insertion.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{Refill, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// assert!(!wheel.has_room());
+    /// drop(wheel.refill(Refill::allocate(wheel.chunks_wanted())));
+    /// assert!(wheel.has_room());
+    /// ```
     #[inline]
     pub fn has_room(&mut self) -> bool {
         self.nodes.has_room()
     }
 
-    /// Returns the number of chunks for which the next [`Refill`] must have room in its lists.
+    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
     ///
     /// # Panics
     ///
     /// Panics if the wheel has [`MAX_ENTRIES`](Self::MAX_ENTRIES) entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{Refill, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let chunks = wheel.chunks_wanted();
+    /// assert!(chunks > 0);
+    /// drop(wheel.refill(Refill::allocate(chunks)));
+    /// assert_eq!(wheel.chunks_wanted(), 0); // The lists have room for more chunks.
+    /// ```
     pub fn chunks_wanted(&self) -> usize {
         self.nodes.chunks_wanted()
     }
 
-    /// Accepts memory for one more chunk. Returns memory that the owner must drop.
+    /// Accepts memory for one more chunk, and returns memory that the owner must drop.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Refill, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// drop(wheel.refill(Refill::allocate(wheel.chunks_wanted())));
+    /// assert_eq!(wheel.capacity(), CHUNK);
+    /// assert!(wheel.has_room());
+    /// wheel.insert_in_room(10, "read");
+    /// ```
     pub fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T, ROWS, SLOTS> {
         self.nodes.refill(refill)
     }
 
     /// Returns whether there is memory that no entry uses.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Wheel};
+    ///
+    /// let mut wheel: Wheel<u64> = Wheel::new(0);
+    /// let keys: Vec<_> = (0..=CHUNK as u64).map(|n| wheel.insert(n, n)).collect();
+    /// for key in &keys[..CHUNK] {
+    ///     wheel.remove(*key);
+    /// }
+    /// assert!(wheel.has_unused()); // The first chunk is empty.
+    /// ```
     #[inline]
     pub fn has_unused(&self) -> bool {
         self.nodes.has_unused()
     }
 
     /// Returns the memory of one chunk that no entry uses, or `None` if there is none. The owner drops it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Wheel};
+    ///
+    /// let mut wheel: Wheel<u64> = Wheel::new(0);
+    /// let keys: Vec<_> = (0..=CHUNK as u64).map(|n| wheel.insert(n, n)).collect();
+    /// for key in &keys[..CHUNK] {
+    ///     wheel.remove(*key);
+    /// }
+    /// drop(wheel.take_unused());
+    /// assert!(!wheel.has_unused());
+    /// assert!(wheel.take_unused().is_none());
+    /// ```
     pub fn take_unused(&mut self) -> Option<impl Sized + use<T, ROWS, SLOTS>> {
         self.nodes.take_unused()
     }
 
     /// Inserts an entry, and returns its key.
     ///
-    /// An entry whose deadline is `now` or earlier is due at once. Allocates if there is no
+    /// An entry whose deadline is `now` or earlier is due at once. This method allocates if there is no
     /// [room](Self::has_room).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert_eq!(wheel.deadline(key), Some(10));
+    /// assert_eq!(wheel.next_expiration(), Some(10));
+    /// ```
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         while !self.has_room() {
@@ -330,7 +471,19 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// # Panics
     ///
-    /// May panic if there is no [room](Self::has_room).
+    /// May panic unless [`has_room`](Self::has_room) has returned `true` since the last change of the wheel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{Refill, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// drop(wheel.refill(Refill::allocate(wheel.chunks_wanted())));
+    /// assert!(wheel.has_room());
+    /// let key = wheel.insert_in_room(10, "read");
+    /// assert_eq!(wheel.get(key), Some(&"read"));
+    /// ```
     #[inline]
     pub fn insert_in_room(&mut self, deadline: Tick, value: T) -> Key {
         let slot = self.place(deadline);
@@ -348,6 +501,18 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     }
 
     /// Removes an entry and returns it, or returns `None` if the key is stale.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// let removed = wheel.remove(key).unwrap();
+    /// assert_eq!((removed.deadline, removed.value), (10, "read"));
+    /// assert!(wheel.remove(key).is_none());
+    /// ```
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<Removed<T>> {
         self.nodes.find(key)?;
@@ -366,9 +531,24 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Stores a deadline, unless it is earlier than the old deadline. Does not move the entry.
+    /// Stores a new deadline without moving the entry, unless the deadline is earlier than the old one.
     ///
-    /// Returns whether it stored the deadline, or `None` if the key is stale.
+    /// Returns whether the deadline was stored, or `None` if the key is stale.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert_eq!(wheel.postpone(key, 20), Some(true));
+    /// assert_eq!(wheel.postpone(key, 15), Some(false));
+    /// assert_eq!(wheel.deadline(key), Some(20));
+    ///
+    /// wheel.remove(key);
+    /// assert_eq!(wheel.postpone(key, 30), None);
+    /// ```
     #[inline]
     pub fn postpone(&mut self, key: Key, deadline: Tick) -> Option<bool> {
         let node = self.nodes.find_mut(key)?;
@@ -381,7 +561,21 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Changes the deadline of an entry, and returns whether the entry exists.
     ///
-    /// A later deadline is only stored. An earlier deadline moves the entry.
+    /// A later deadline is only stored. An earlier deadline moves the entry to another slot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert!(wheel.reset(key, 5));
+    /// assert_eq!(wheel.next_expiration(), Some(5));
+    ///
+    /// wheel.remove(key);
+    /// assert!(!wheel.reset(key, 20));
+    /// ```
     #[inline]
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
         let Some(node) = self.nodes.find_mut(key) else {
@@ -406,39 +600,84 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.rings.push_last(&mut self.nodes, slot, index, links);
     }
 
-    /// Returns the key of the entry at an index. There must be an entry at this index.
+    /// Returns the key of the entry at this index, where there must be one.
     ///
     /// # Panics
     ///
     /// Panics if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert_eq!(wheel.key(key.index()), key);
+    /// ```
     #[inline]
     pub fn key(&self, index: u32) -> Key {
         self.nodes.key(index)
     }
 
     /// Returns the value of an entry, or `None` if the key is stale.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert_eq!(wheel.get(key), Some(&"read"));
+    /// wheel.remove(key);
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         self.nodes.find(key)?.value.as_ref()
     }
 
     /// Returns a mutable reference to the value of an entry, or `None` if the key is stale.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// *wheel.get_mut(key).unwrap() = "write";
+    /// assert_eq!(wheel.get(key), Some(&"write"));
+    /// ```
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.nodes.find_mut(key)?.value.as_mut()
     }
 
     /// Returns the deadline of an entry, or `None` if the key is stale.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// assert_eq!(wheel.deadline(key), Some(10));
+    /// wheel.reset(key, 20);
+    /// assert_eq!(wheel.deadline(key), Some(20));
+    /// ```
     #[inline]
     pub fn deadline(&self, key: Key) -> Option<Tick> {
         Some(self.nodes.find(key)?.deadline)
     }
 
-    /// Returns the keys, deadlines and values of the entries in one chunk of memory, at most [`CHUNK`]. Returns `None` if
-    /// there are fewer chunks.
+    /// Returns the keys, deadlines and values of the entries in one chunk of memory, at most [`CHUNK`], or `None` if there are
+    /// fewer chunks.
     ///
-    /// So an owner that keeps the wheel behind a lock can read all entries, and hold the lock for one chunk at a time. An
-    /// entry that stays in the wheel stays in its chunk.
+    /// An owner that keeps the wheel behind a lock can read all entries this way, and hold the lock for one chunk at a time. An
+    /// entry stays in its chunk as long as it is in the wheel.
     ///
     /// # Examples
     ///
@@ -456,6 +695,18 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     }
 
     /// Removes every entry and drops its value. The keys of these entries become stale.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// wheel.clear();
+    /// assert!(wheel.is_empty());
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
     pub fn clear(&mut self) {
         let keys: Vec<Key> = self.nodes.keys().collect();
         for key in keys {
@@ -463,7 +714,22 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Frees unused memory, except the memory for `keep` entries.
+    /// Frees unused memory, but keeps enough for `keep` entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Wheel};
+    ///
+    /// let mut wheel: Wheel<u64> = Wheel::new(0);
+    /// let keys: Vec<_> = (0..=CHUNK as u64).map(|n| wheel.insert(n, n)).collect();
+    /// for key in &keys[..CHUNK] {
+    ///     wheel.remove(*key);
+    /// }
+    /// assert_eq!(wheel.capacity(), 2 * CHUNK);
+    /// wheel.free_unused(CHUNK);
+    /// assert_eq!(wheel.capacity(), CHUNK);
+    /// ```
     #[inline]
     pub fn free_unused(&mut self, keep: usize) {
         while self.nodes.has_unused() && self.nodes.capacity() >= keep.saturating_add(CHUNK) {
@@ -472,12 +738,37 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     }
 
     /// Frees all memory that holds no entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let key = wheel.insert(10, "read");
+    /// wheel.remove(key);
+    /// assert!(wheel.capacity() > 0);
+    /// wheel.shrink_to_fit();
+    /// assert_eq!(wheel.capacity(), 0);
+    /// ```
     pub fn shrink_to_fit(&mut self) {
         self.nodes.close_empty();
         self.free_unused(0);
     }
 
-    /// Removes all entries. The caller drops them.
+    /// Removes all entries, and returns them for the caller to drop.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::Wheel;
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// wheel.insert(10, "read");
+    /// let entries = wheel.take();
+    /// assert!(wheel.is_empty());
+    /// assert_eq!(entries.into_values().collect::<Vec<_>>(), ["read"]);
+    /// ```
     pub fn take(&mut self) -> Nodes<T> {
         *self.rings = const { Rings::new() };
         mem::replace(&mut self.nodes, Nodes::new())

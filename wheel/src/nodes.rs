@@ -28,10 +28,8 @@ use slab::Slab;
 
 use crate::{Tick, key::Key};
 
-/// The number of nodes in a chunk. 256 nodes with wakers take about 10 KiB.
-///
-/// Tests, models and fuzzing use small chunks, so that they often fill a chunk and use the next
-/// chunk.
+/// The number of entries in a chunk. 256 entries that hold a waker each take about 10 KiB.
+// Tests, models and fuzzing use small chunks, so that they often fill a chunk and use the next one.
 pub const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom, tokio_wheel_util_loom)) {
     4
 } else {
@@ -125,7 +123,7 @@ impl<T> Chunk<T> {
     }
 }
 
-/// The nodes of a wheel.
+/// The entries of a wheel, which [`Wheel::take`](crate::Wheel::take) returns.
 #[repr(C)]
 pub struct Nodes<T> {
     /// The number of entries.
@@ -343,7 +341,7 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Returns the values of all nodes, in no particular order.
+    /// Returns the values of all entries, in no particular order.
     pub fn into_values(self) -> impl Iterator<Item = T> {
         let nodes = self.lists.chunks.into_iter().flat_map(|chunk| chunk.nodes);
         nodes.filter_map(|(_, node)| node.value)
@@ -421,10 +419,11 @@ pub struct Refill<T> {
 }
 
 impl<T> Refill<T> {
-    /// Allocates one chunk. Also allocates the lists, with a capacity of `chunks` chunks.
+    /// Allocates one chunk, and lists with a capacity of `chunks` chunks: see
+    /// [`Wheel::chunks_wanted`](crate::Wheel::chunks_wanted).
     ///
-    /// The function writes to all of this memory. The system assigns a page at the first write to
-    /// the page, and this must not happen under a lock.
+    /// This function writes to all of this memory, because the system assigns a page when it is first written to, which should
+    /// not happen under a lock.
     pub fn allocate(chunks: usize) -> Self {
         let last = CHUNK - 1;
         // The slab marks all places before the last place as vacant. So it writes to all places.

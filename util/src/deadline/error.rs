@@ -5,7 +5,7 @@ use std::{error::Error, fmt, io, time::Duration};
 use super::Deadline;
 use crate::limit::find;
 
-/// The error of a future that was not ready in time. It says which limit has ended it.
+/// The error of a future that was not ready in time. It says which limit ended the future.
 ///
 /// The error converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut), and to the boxed errors of
 /// tower and hyper. [`find`](Self::find) finds it in all of these.
@@ -49,24 +49,86 @@ impl Exceeded {
         }))
     }
 
-    /// Returns the limit that has ended the future.
+    /// Returns the limit that ended the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::within;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = within(Duration::from_secs(2), std::future::pending::<()>());
+    /// let exceeded = never.named("page").await.unwrap_err();
+    /// assert_eq!(exceeded.deadline().name(), Some("page"));
+    /// # }
+    /// ```
     pub const fn deadline(&self) -> Deadline {
         self.0.deadline
     }
 
     /// Returns how long the limit had been running when the future ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::within;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = within(Duration::from_secs(2), std::future::pending::<()>());
+    /// let exceeded = never.named("page").await.unwrap_err();
+    /// assert_eq!(exceeded.took(), Duration::from_secs(2));
+    /// # }
+    /// ```
     pub const fn took(&self) -> Duration {
         self.0.took
     }
 
-    /// Returns whether a limit around the future has ended it, and not its own.
+    /// Returns whether an outer limit ended the future, and not its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::within;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = within(Duration::from_secs(2), std::future::pending::<()>());
+    /// let exceeded = never.named("page").await.unwrap_err();
+    /// assert!(!exceeded.is_outer());
+    ///
+    /// let inner = within(Duration::from_secs(9), std::future::pending::<()>());
+    /// let page = within(Duration::from_secs(2), async { inner.await.unwrap_err().is_outer() });
+    /// assert!(page.await.is_err(), "the outer limit ends both");
+    /// # }
+    /// ```
     pub const fn is_outer(&self) -> bool {
         self.0.is_outer
     }
 
-    /// Returns the `Exceeded` that an error contains.
+    /// Returns the `Exceeded` that an error contains, if any.
     ///
-    /// The method checks the error and then all its causes, also inside of an [`io::Error`].
+    /// This method checks the error and then all of its causes, even inside an [`io::Error`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::{Exceeded, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = within(Duration::from_secs(2), std::future::pending::<()>());
+    /// let exceeded = never.named("page").await.unwrap_err();
+    /// let error = std::io::Error::from(exceeded);
+    /// assert!(Exceeded::find(&error).is_some());
+    /// assert!(Exceeded::find(&std::fmt::Error).is_none());
+    /// # }
+    /// ```
     pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         find(error)
     }

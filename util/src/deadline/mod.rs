@@ -1,4 +1,4 @@
-//! Limits that travel: a limit of a request also limits what it calls, also in other tasks and on other servers.
+//! Deadlines that cover a request and everything it calls, even in other tasks and on other servers.
 //!
 //! ```
 //! use tokio_wheel::{Duration, Instant, sleep};
@@ -20,7 +20,7 @@
 //!     let audit = tokio::spawn(deadline::inherit(async { deadline::remaining() }));
 //!     assert_eq!(audit.await.unwrap()?, Some(Duration::from_secs(1)));
 //!     load_user().await?;
-//!     load_user().await // Nothing of this runs, because the time is over.
+//!     load_user().await // None of this runs, because the time is up.
 //! });
 //! let exceeded = page.named("page").await.unwrap_err();
 //! assert_eq!(start.elapsed(), Duration::from_secs(2));
@@ -32,24 +32,24 @@
 //! # Scopes
 //!
 //! * A future [`within`](within()) a limit is a *scope*. While it is polled, all code that it calls is in the scope.
-//! * A limit inside of a scope takes the earlier of both deadlines. If this is the scope's, it registers no entry in the
-//!   timer, and if it is also at least as long, it does not even read the clock.
-//! * When a scope has ended, nothing in it is polled any more, so a result that is ready but polled too late is lost. A
-//!   poll that is running is not interrupted: it ends at its next `.await` that is pending, or when it begins a limit that
-//!   is shorter than that of the scope.
+//! * A limit inside a scope ends at the earlier of both deadlines. If that is the scope's, the limit registers no entry in
+//!   the timer, and if the limit is at least as long as the scope's, it does not even read the clock.
+//! * When a scope has ended, nothing in it is polled anymore, so a result that is ready but polled too late is lost. A
+//!   running poll is not interrupted: it ends at its next pending `.await`, or when it begins a limit that is shorter than
+//!   the scope's.
 //! * A scope belongs to its task. Other tasks that run on the same thread in the meantime, for example those of a
-//!   `LocalSet` or of another runtime, are not in it. A task gets it with [`inherit`].
+//!   `LocalSet` or of another runtime, are not in it. To pass it to a task, use [`inherit`].
 //!
 //! # Servers and clients
 //!
-//! [`http::TimeoutLayer`](crate::http::TimeoutLayer) opens a scope around a handler, and may take its length from a header
-//! of the request. [`http::TimeoutHeaderLayer`](crate::http::TimeoutHeaderLayer) and
-//! [`http::GrpcTimeoutLayer`](crate::http::GrpcTimeoutLayer) around a client write the remaining time into a header. So
-//! one deadline reaches all servers that work for a request.
+//! [`http::TimeoutLayer`](crate::http::TimeoutLayer) opens a scope around a handler, and can take its length from a request
+//! header. Around a client, [`http::TimeoutHeaderLayer`](crate::http::TimeoutHeaderLayer) and
+//! [`http::GrpcTimeoutLayer`](crate::http::GrpcTimeoutLayer) write the remaining time into a header. This way, one deadline
+//! reaches all servers that work on a request.
 //!
 //! # Errors
 //!
-//! [`Exceeded`] says which limit has ended the future: its name, its length, its place in the source, and how long it took.
+//! [`Exceeded`] says which limit ended the future: its name, its length, where it was set, and how long the future took.
 //! It converts to an [`io::Error`](std::io::Error) and to the boxed errors of tower, hyper and axum, in which
 //! [`Exceeded::find`] finds it. If a `TimeoutLayer` responds for a handler, the response has it in its extensions.
 
@@ -73,7 +73,7 @@ pub use scope::Deadline;
 use scope::Entered;
 pub use within::Within;
 
-/// Requires a future, and all that it awaits, to complete within `limit`.
+/// Requires a future, and everything it awaits, to complete within `limit`.
 ///
 /// The limit starts with the first poll. The first poll polls the future, even if the limit is zero. If the future is ready
 /// then, no entry is registered. If the first poll is in a scope whose limit is as short or shorter, that scope ends first. A
@@ -112,7 +112,7 @@ pub fn within<F: IntoFuture>(limit: Duration, future: F) -> Within<F::IntoFuture
     Within::new(limit, Location::caller(), future.into_future())
 }
 
-/// Requires a future, and all that it awaits, to complete before `deadline`.
+/// Requires a future, and everything it awaits, to complete before `deadline`.
 ///
 /// After the deadline, the future is not polled at all, unless it is in a scope that has ended in the middle of its own poll.
 /// Apart from this, the function does what [`within`](within()) does.
@@ -164,7 +164,8 @@ pub fn remaining() -> Option<Duration> {
     Deadline::current().map(|deadline| deadline.remaining())
 }
 
-/// Gives a future the deadline of the current scope, for another task. Outside of all scopes, the future has no limit.
+/// Gives a future the deadline of the current scope, so that it also applies in another task. Outside of all scopes, the
+/// future has no limit.
 ///
 /// # Errors
 ///
@@ -191,10 +192,10 @@ pub fn inherit<F: IntoFuture>(future: F) -> Within<F::IntoFuture> {
     Within::until(Deadline::current(), true, future.into_future())
 }
 
-/// Takes a future out of all scopes, for what must run to its end, such as a rollback.
+/// Takes a future out of all scopes, for work that must not be interrupted, such as a rollback.
 ///
-/// The scopes around it go on until the future is ready, and then end as soon as they are pending or a limit begins. A
-/// future beside it, for example in a `join!`, goes on with them. If a scope is dropped, the future is dropped, too.
+/// The scopes around it stay alive until the future is ready, and then end as soon as they are pending or begin a limit. A
+/// future next to it, for example in a `join!`, keeps running with them. If a scope is dropped, the future is dropped too.
 ///
 /// Await it directly, or in a `join!` or `select!`. A container that polls only the futures that were woken, such as
 /// `FuturesUnordered` or a large `join_all`, hides it from the scopes, which then end in time. Spawn the future there.

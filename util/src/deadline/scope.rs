@@ -7,7 +7,7 @@ use tokio::{
     time::Instant,
 };
 
-/// A limit in time: when it ends, how long it is, what it is called and where it was set.
+/// A time limit: when it ends, how long it is, its name and where it was set.
 ///
 /// # Examples
 ///
@@ -40,31 +40,130 @@ impl Deadline {
     /// Returns the deadline of the innermost scope, or `None` outside of all scopes.
     ///
     /// If an outer limit ends first, this is the outer limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::{Deadline, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let scope = within(Duration::from_secs(2), async {
+    ///     let deadline = Deadline::current().unwrap();
+    ///     assert_eq!(deadline.name(), Some("page"));
+    /// });
+    /// assert!(scope.named("page").await.is_ok());
+    /// # }
+    /// ```
     pub fn current() -> Option<Self> {
         current().map(|scope| scope.deadline)
     }
 
     /// Returns the instant at which the limit ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant};
+    /// use tokio_wheel_util::deadline::{Deadline, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let scope = within(Duration::from_secs(2), async {
+    ///     let deadline = Deadline::current().unwrap();
+    ///     assert_eq!(deadline.instant(), start + Duration::from_secs(2));
+    /// });
+    /// assert!(scope.named("page").await.is_ok());
+    /// # }
+    /// ```
     pub const fn instant(&self) -> Instant {
         self.instant
     }
 
-    /// Returns how long the whole limit is.
+    /// Returns the length of the whole limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::{Deadline, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let scope = within(Duration::from_secs(2), async {
+    ///     let deadline = Deadline::current().unwrap();
+    ///     assert_eq!(deadline.limit(), Duration::from_secs(2));
+    /// });
+    /// assert!(scope.named("page").await.is_ok());
+    /// # }
+    /// ```
     pub const fn limit(&self) -> Duration {
         self.limit
     }
 
     /// Returns the name of the limit, if it has one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::{Deadline, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let scope = within(Duration::from_secs(2), async {
+    ///     let deadline = Deadline::current().unwrap();
+    ///     assert_eq!(deadline.name(), Some("page"));
+    /// });
+    /// assert!(scope.named("page").await.is_ok());
+    /// # }
+    /// ```
     pub const fn name(&self) -> Option<&'static str> {
         self.name
     }
 
-    /// Returns the place in the source that set the limit.
+    /// Returns the source location that set the limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::deadline::{Deadline, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let line = line!() + 1;
+    /// let scope = within(Duration::from_secs(2), async move {
+    ///     let deadline = Deadline::current().unwrap();
+    ///     assert_eq!(deadline.location().line(), line);
+    /// });
+    /// assert!(scope.named("page").await.is_ok());
+    /// # }
+    /// ```
     pub const fn location(&self) -> &'static Location<'static> {
         self.set_at
     }
 
     /// Returns the remaining time, which is zero after the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, sleep};
+    /// use tokio_wheel_util::deadline::{Deadline, within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let scope = within(Duration::from_secs(2), async {
+    ///     sleep(Duration::from_secs(1)).await;
+    ///     let deadline = Deadline::current().unwrap();
+    ///     assert_eq!(deadline.remaining(), Duration::from_secs(1));
+    /// });
+    /// assert!(scope.named("page").await.is_ok());
+    /// # }
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.instant.saturating_duration_since(Instant::now())
     }

@@ -1,4 +1,4 @@
-//! An element that has left a queue, and the key of an element.
+//! An element that is no longer in a queue, and the key of an element.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// The key of one element of a [`DelayQueue`](super::DelayQueue).
 ///
-/// A key never names another element of its queue, even after its own element has left. Pass a key only to
+/// A key never names another element of its queue, even after its own element is gone. Pass a key only to
 /// the queue that returned it: in another queue, the key may name any element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(super) bounded_wheel::Key);
@@ -18,9 +18,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// An element that has left a [`DelayQueue`](super::DelayQueue), with its deadline and its key.
-///
-/// The element has left because it expired, or because a call removed it.
+/// An element that has expired or was removed from a [`DelayQueue`](super::DelayQueue), with its deadline and its key.
 #[derive(Debug)]
 pub struct Expired<T> {
     pub(super) data: T,

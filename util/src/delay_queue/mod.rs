@@ -3,20 +3,19 @@
 //! [`DelayQueue`] has the methods of tokio-util's `DelayQueue`. The documentation of the type lists the
 //! differences.
 //!
-//! # How it works
+//! # Implementation
 //!
-//! The queue owns a wheel that holds its elements. This wheel has no shards and no locks. One
-//! [`Sleep`](tokio_wheel::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to
-//! the next expiration.
-//!
-//! | state | value of `armed` | value of `waker` | event that ends the state |
-//! |---|---|---|---|
-//! | idle | tick 0: no deadline is earlier | unused | a poll finds no expired element |
-//! | waiting | the deadline of the sleep | the waker of the last poll | the sleep elapses, an earlier deadline is set, or the last element is removed |
-//! | empty | the latest possible tick | the waker of the last poll | an element is inserted |
-//!
-//! An expired element stays in the wheel until a poll returns it. Before that poll, a call can remove or
-//! reset the element.
+//! The queue owns a wheel that holds its elements, without shards or locks. One [`Sleep`](tokio_wheel::Sleep) wakes the
+//! polling task. A poll that finds no expired element resets this sleep to the next expiration. An expired element stays in
+//! the wheel until a poll returns it, and can still be removed or reset until then.
+
+// The states of the polling task:
+//
+// | state | value of `armed` | value of `waker` | event that ends the state |
+// |---|---|---|---|
+// | idle | tick 0: no deadline is earlier | unused | a poll finds no expired element |
+// | waiting | the deadline of the sleep | the waker of the last poll | the sleep elapses, an earlier deadline is set, or the last element is removed |
+// | empty | the latest possible tick | the waker of the last poll | an element is inserted |
 
 mod expired;
 
@@ -56,23 +55,23 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// A queue that returns each element after its deadline.
 ///
-/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`]. The key can remove or
-/// reset the element while the element is in the queue. [`expired`](Self::expired),
+/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`], with which you can remove
+/// or reset the element while it is in the queue. [`expired`](Self::expired),
 /// [`poll_expired`](Self::poll_expired) and the [`Stream`] return expired elements.
 ///
 /// The queue returns no element before its deadline. It rounds each deadline up to a tick. It returns
 /// elements in the order of the rounded deadlines. Elements with equal rounded deadlines may be returned in
 /// any order.
 ///
-/// An empty queue returns `None`. It returns elements again after the next insertion.
+/// An empty queue returns `None`, but is not finished: it returns elements again after the next insertion.
 ///
 /// # Implementation
 ///
 /// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and
 /// resetting cost O(1). A reset to a later deadline only stores the new deadline.
 ///
-/// The queue allocates memory in chunks for 256 elements. It frees a chunk when the last element leaves the
-/// chunk, except the chunk that receives the next insertions. Elements never move.
+/// The queue allocates memory in chunks of 256 elements. It frees a chunk when its last element is removed, except the
+/// chunk that receives the next insertions. Elements never move.
 /// [`reserve`](Self::reserve) keeps memory allocated.
 ///
 /// # Which timer it uses
@@ -84,16 +83,16 @@ const TURN: Duration = Duration::from_millis(1);
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
-/// All methods keep their names. This queue also has [`expired`](Self::expired), which needs no `StreamExt`,
+/// All methods have the same names. This queue also has [`expired`](Self::expired), which needs no `StreamExt`,
 /// [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset), [`try_reset_at`](Self::try_reset_at) and
 /// [`with_timer`](Self::with_timer).
 ///
 /// | | tokio-util | this queue |
 /// |---|---|---|
-/// | the [`Key`] of an element that has left the queue | may name a later element | never names a later element |
+/// | the [`Key`] of an element that is no longer in the queue | may name a later element | never names a later element |
 /// | deadlines more than two years ahead | panic | work |
 /// | the largest number of elements | 2<sup>30</sup> - 1 | 2<sup>31</sup> |
-/// | `Debug` | shows the elements, which must implement `Debug` | does not show the elements |
+/// | `Debug` | shows the elements, which must implement it | does not show the elements |
 /// | memory | stays allocated; `shrink_to_fit` frees what is after the last element, `compact` moves elements | comes in chunks of 256 elements, and an empty chunk is freed, unless it is reserved or takes the next elements; [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) free each empty chunk; `capacity` is a multiple of 256 and may fall |
 /// | `reserve`, `with_capacity` | allocate | allocate nothing at first, and keep what is allocated later |
 /// | `reset` to a later deadline | moves the element | moves the element at its old deadline, and may wake the waiting task early |
@@ -327,7 +326,7 @@ impl<T> DelayQueue<T> {
     /// * An insertion or a reset sets a new earliest deadline.
     /// * The last element is removed.
     ///
-    /// The queue may also wake the task without a reason.
+    /// The queue may also wake the task spuriously.
     ///
     /// # Panics
     ///
@@ -414,7 +413,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_remove`](Self::try_remove) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_remove`](Self::try_remove) does not panic.
     ///
     /// # Examples
     ///
@@ -432,7 +431,7 @@ impl<T> DelayQueue<T> {
         present(self.try_remove(key), key, "try_remove")
     }
 
-    /// Removes an element and returns it. Returns `None` if the element has left the queue.
+    /// Removes an element and returns it. Returns `None` if the element is no longer in the queue.
     ///
     /// If the queue becomes empty, this call wakes the task that waits for the queue.
     ///
@@ -459,7 +458,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_deadline`](Self::try_deadline) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_deadline`](Self::try_deadline) does not panic.
     ///
     /// # Examples
     ///
@@ -478,8 +477,8 @@ impl<T> DelayQueue<T> {
         present(self.try_deadline(key), key, "try_deadline")
     }
 
-    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the
-    /// queue.
+    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element is no longer in
+    /// the queue.
     ///
     /// # Examples
     ///
@@ -506,7 +505,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_reset_at`](Self::try_reset_at) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_reset_at`](Self::try_reset_at) does not panic.
     ///
     /// # Examples
     ///
@@ -532,7 +531,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the element has left the queue. [`try_reset`](Self::try_reset) does not panic.
+    /// Panics if the element is no longer in the queue. [`try_reset`](Self::try_reset) does not panic.
     ///
     /// # Examples
     ///
@@ -556,7 +555,7 @@ impl<T> DelayQueue<T> {
         present(reset.then_some(()), key, "try_reset");
     }
 
-    /// Sets the deadline of an element to `when`. Returns `false` if the element has left the queue.
+    /// Sets the deadline of an element to `when`. Returns `false` if the element is no longer in the queue.
     ///
     /// Otherwise this method does what [`reset_at`](Self::reset_at) does, and returns `true`.
     ///
@@ -578,8 +577,8 @@ impl<T> DelayQueue<T> {
         self.reset_tick(key, deadline)
     }
 
-    /// Sets the deadline of an element to the current time plus `timeout`. Returns `false` if the element has
-    /// left the queue.
+    /// Sets the deadline of an element to the current time plus `timeout`. Returns `false` if the element is
+    /// no longer in the queue.
     ///
     /// Otherwise this method does what [`reset`](Self::reset) does, and returns `true`.
     ///
@@ -631,7 +630,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of an element panics.
+    /// Panics if dropping an element panics.
     ///
     /// # Examples
     ///
@@ -711,7 +710,7 @@ impl<T> DelayQueue<T> {
     /// Reserves memory for `additional` more elements.
     ///
     /// The queue allocates the reserved memory only when it needs the memory, for 256 elements at a time.
-    /// When elements leave, the queue does not free the reserved memory.
+    /// When elements are removed, the queue keeps the reserved memory.
     /// [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) end the reservation. This call
     /// itself allocates nothing, so its duration does not depend on `additional`.
     ///
@@ -749,8 +748,7 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. Both methods exist because tokio-util's
-    /// queue has both.
+    /// Does the same as [`shrink_to_fit`](Self::shrink_to_fit), because tokio-util's queue has both methods.
     ///
     /// # Examples
     ///
@@ -781,7 +779,7 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// Sets the deadline of an element. Returns `false` if the element has left the queue.
+    /// Sets the deadline of an element. Returns `false` if the element is no longer in the queue.
     #[inline]
     fn reset_tick(&mut self, key: &Key, deadline: Tick) -> bool {
         let deadline = self.not_before_now(deadline);

@@ -1,11 +1,11 @@
-//! Timeouts of HTTP requests and bodies, as [tower layers](tower_layer::Layer).
+//! Timeouts for HTTP requests and bodies, as [tower layers](tower_layer::Layer).
 //!
 //! | layer | limits |
 //! |---|---|
 //! | [`TimeoutLayer`] | the time until the head of a response |
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
-//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing. They tell a server how much time is left |
+//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing: they tell a server how much time is left |
 //!
 //! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An
 //! axum server can use the layers without `HandleErrorLayer`:
@@ -61,7 +61,7 @@
 //!   [`TimeoutLayer`] ends the request.
 //! * The limits ignore the time between a frame and the next poll. So a slow handler does not use up the time
 //!   of its client.
-//! * A reader may stop to wait and do something else, as a `select!` with another branch does. The wait then
+//! * A reader may stop waiting and do something else, as a `select!` with another branch does. The wait then
 //!   continues until the inner body wakes the reader, because a frame or a part of a frame has arrived. The
 //!   limits ignore the time from this wake until the reader's next poll. If the client sends nothing, the
 //!   first poll after the limit fails.

@@ -21,8 +21,8 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// Writes the remaining time of the [scope](crate::deadline) into the header `grpc-timeout`.
 ///
 /// This layer wraps a client in a [`TimeoutHeader`]. Together with [`TimeoutLayer::grpc`](super::TimeoutLayer::grpc), which
-/// reads the header on the next server, a chain of servers shares one deadline. A server then gives a request up at about
-/// the time when its client does.
+/// reads the header on the next server, a chain of servers shares one deadline. A server then gives up a request at about
+/// the same time as its client.
 ///
 /// * The layer reads the scope in which the client is called. A `TimeoutLayer` opens one around each handler. For a task of
 ///   your own, use [`inherit`](crate::deadline::inherit).
@@ -32,8 +32,8 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// * The layer limits nothing itself. tonic's channel obeys the header, and then fails with `Cancelled` instead of
 ///   `DeadlineExceeded`.
 ///
-/// The header is a duration, and the time of the transfer adds to it. So the server's deadline is later than the
-/// client's by the time that the request travels. [`format_grpc_timeout`] rounds down.
+/// The header is a duration, so the server's deadline is later than the client's by the time that the request takes to
+/// arrive. [`format_grpc_timeout`] rounds down.
 ///
 /// # Examples
 ///

@@ -37,12 +37,11 @@ use crate::limit::{lock, saturating_add};
 /// The number of parts of the connections. The shutdown wakes the connections of a part at once.
 const PARTS: usize = 256;
 
-/// A handle for all connections of a server. These connections share the same [`Limits`].
+/// A handle to all connections of a server, which share the same [`Limits`].
 ///
-/// A clone is another handle for the same server. If all handles are dropped, the connections stay open and
-/// keep their limits.
+/// A clone is another handle to the same server. If all handles are dropped, the connections stay open and keep their limits.
 ///
-/// Each connection has a sleep of the default timer of its runtime. So a handle may serve on several runtimes.
+/// Each connection has a sleep on the default timer of its runtime, so one handle can serve on several runtimes.
 ///
 /// # Examples
 ///
@@ -191,8 +190,8 @@ impl Connections {
     /// The shutdown begins when the future is first polled:
     ///
     /// * After the first poll, [`open`](Self::open) fails.
-    /// * The graceful shutdown of each connection begins. If the graceful shutdown of a connection has
-    ///   already begun, the connection keeps the rest of its grace.
+    /// * The graceful shutdown of each connection begins. A connection that is already shutting down keeps the rest of its
+    ///   grace.
     /// * When the [`grace`](Limits::grace) is over, each connection that is driven has ended.
     ///
     /// Several tasks may call this method, even at the same time.
@@ -354,8 +353,7 @@ impl Error for OpenError {}
 ///
 /// # Examples
 ///
-/// The example of [`Ended`](super::Ended) serves one connection. The example of the [module](super) shows a
-/// server.
+/// [`Ended`](super::Ended) has an example with one connection, and the [module](super) has one of a server.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts as open when it is dropped"]
 pub struct ConnectionGuard {

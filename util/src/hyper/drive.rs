@@ -27,7 +27,7 @@
 //!   (`event_polls::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
 //!   would leave the request unread (`drive::a_request_counts_though_the_budget_is_spent`). In all other cases the
-//!   poll obeys the budget, because it may run a handler or read from a client that never stops to send
+//!   poll obeys the budget, because it may run a handler or read from a client that never stops sending
 //!   (`drive::a_flood_of_frames_lets_other_tasks_run`).
 //! * A poll checks the limits only after an event: [`Recheck`] tells, or the requests that were in flight at the
 //!   last check have ended (`recheck::a_connection_has_one_entry`).
@@ -130,14 +130,12 @@ fn wait_or(now: Instant, deadline: Instant, reason: Reason) -> Result<Instant, R
 impl ConnectionGuard {
     /// Returns a future that serves a connection and enforces the limits of its server.
     ///
-    /// `connect` makes the connection of hyper. Its arguments are `io` and `service`, which count the requests in flight.
-    /// Put no other service around the second argument, because a request counts as in flight only after it has reached
-    /// this argument. Put no other I/O around the first argument, because a request ends only after this argument was
-    /// flushed.
+    /// `connect` builds hyper's connection from `io` and `service`, which count the requests in flight. Use both as they are: a
+    /// request counts as in flight only from when it reaches this `service`, and it ends only when this `io` has been flushed.
+    /// Another service or I/O around them would hide that.
     ///
-    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only
-    /// exception is hyper's own HTTP/1 connection with upgrades. For upgrades of HTTP/1, use `auto` with
-    /// `http1_only` and `serve_connection_with_upgrades`.
+    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`], except hyper's own HTTP/1 connection
+    /// with upgrades. For HTTP/1 upgrades, use `auto` with `http1_only` and `serve_connection_with_upgrades`.
     ///
     /// # Examples
     ///

@@ -1,19 +1,18 @@
-//! Limits for the connections of a [hyper] server, and timers for hyper itself.
+//! Connection limits for a [hyper] server, and timers for hyper itself.
 //!
 //! | task | item |
 //! |---|---|
 //! | Serve an axum router or another tower service, with limits and a graceful shutdown. | [`serve`], with the feature `serve`; also at the root of the crate |
-//! | Do the same in an accept loop of your own: close idle and old connections, and shut down. | [`Connections`] |
+//! | Do the same in your own accept loop: close idle and old connections, and shut down. | [`Connections`] |
 //! | Run hyper's own timeouts on a [`Timer`](tokio_wheel::Timer). | [`WheelTimer`] |
 //!
-//! hyper keeps a connection open for as long as the client wants. A server with very many connections must
-//! close idle and old connections. A server that shuts down must close all connections. [`Connections`]
-//! closes these connections, but first lets their requests in flight finish.
+//! hyper keeps a connection open for as long as the client wants. A server with many connections has to close the idle and
+//! the old ones, and a server that shuts down has to close all of them. [`Connections`] closes them, but first lets the
+//! requests in flight finish.
 //!
-//! The function [`serve`] has an example of a whole server. In an accept loop of your own, [open](Connections::open) a
+//! The documentation of [`serve`] has an example of a whole server. In your own accept loop, [open](Connections::open) a
 //! [`ConnectionGuard`] for each connection, and [serve](ConnectionGuard::serve) the connection with it. The loop must
-//! survive a failed `accept`, and pause after it. When the process must end, stop to accept, and await
-//! [`Connections::shutdown`]:
+//! survive a failed `accept`, and pause after it. To end the process, stop accepting, and await [`Connections::shutdown`]:
 //!
 //! ```
 //! use axum::Router;
@@ -43,19 +42,19 @@
 //! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
 //! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
 //!
-//! A request is in flight from the end of its head until the connection has written the response to its I/O, and has
-//! flushed the I/O. So a connection is not idle while a client slowly reads what hyper has in its buffers. A connection
-//! is idle in these cases:
+//! A request is in flight from the end of its head until the connection has written the response to its I/O and flushed
+//! it. So a connection is not idle while a client slowly reads what hyper has in its buffers. A connection is idle in these
+//! cases:
 //!
 //! * The client sends nothing.
 //! * The client keeps the connection open between two requests.
 //! * The client never finishes a head.
 //! * The handler has responded, but another task still reads the body of the request. The limits `idle` and
-//!   `grace` then cut the upload, and [`Ended::lost`] does not count the request. To give the client more time,
+//!   `grace` then cut off the upload, and [`Ended::lost`] does not count the request. To give the client more time,
 //!   end the body of the response after the body of the request.
 //!
 //! The limits are independent: each may be longer or shorter than the others. The maximum age makes clients
-//! connect again from time to time. A load balancer can then choose another server for each client.
+//! reconnect from time to time, so a load balancer can send them to another server.
 //!
 //! The limit [`max_connections`](Limits::max_connections) closes no connection. When the number of open
 //! connections reaches this limit, [`open`](Connections::open) fails.
@@ -73,25 +72,24 @@
 //! a graceful shutdown: if it has read a part of the next request, it discards the responses in its buffer.
 //! [`Ended`] and [`Counts`] do not report the loss, because hyper ends the connection without an error.
 //!
-//! The kernel may have received a request that the server has not read yet, for example because all workers
-//! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
-//! a request gets its response. On a multi-thread runtime this takes some milliseconds. The connection waits until the
-//! runtime has read from 8,192 sockets, or from fewer with tokio's `max_io_events_per_tick`. If more sockets have
-//! received something, a request may get no response. If a client sends a request on HTTP/1 later, while the
-//! server closes the connection, the client gets no response.
+//! The kernel may have received a request that the server has not read yet, for example because all workers were busy.
+//! Before a graceful shutdown begins, the runtime therefore reads what the kernel has received, so that such a request gets
+//! its response. On a multi-thread runtime this takes a few milliseconds. The connection waits until the runtime has read
+//! from 8,192 sockets, or from fewer with tokio's `max_io_events_per_tick`. If more sockets have received something, a
+//! request may get no response. On HTTP/1, a request that arrives later, while the server closes the connection, gets no
+//! response either.
 //!
-//! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
-//! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
-//! [`Counts`] has the total numbers for all connections.
+//! If the connection does not end within the grace, [`Drive`] *cuts* it: it drops the connection with all requests in
+//! flight. [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has the totals for all connections.
 //!
-//! The limits do not measure how long a connection transfers no bytes. A connection may transfer no bytes
-//! while a handler works on a request. So a limit on this time would have to be longer than the longest
-//! request. With such a long limit, idle connections would stay open for too long.
+//! The limits do not measure how long a connection transfers no bytes, because a handler may work on a request for a long
+//! time meanwhile. Such a limit would have to be longer than the longest request, and idle connections would stay open for
+//! too long.
 //!
 //! # Slow clients
 //!
-//! The table shows which limits close the connection of a slow client. If a cell names two limits, the first
-//! limit starts the graceful shutdown. Later, the second limit cuts the connection.
+//! The table shows which limits close the connection of a slow client. If a cell names two limits, the first one starts the
+//! graceful shutdown, and the second one later cuts the connection.
 //!
 //! | slow step of the client | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|
@@ -103,16 +101,15 @@
 //! | read a response | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
 //! | answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
-//! The tests in `tests/hyper/stages.rs` check this table. If the graceful shutdown starts when a client has
-//! sent only half of a later HTTP/1 head, this client gets no response.
+//! If the graceful shutdown starts when a client has sent only half of a later HTTP/1 head, this client gets no response.
 //!
-//! hyper's `header_read_timeout` ends a connection with a slow head sooner than `idle` and `grace` together.
-//! The connection then ends with an error. This timeout needs a timer, for example a [`WheelTimer`]. The
-//! timeout also limits the time between two requests of HTTP/1. So the timeout should be longer than `idle`.
+//! hyper's `header_read_timeout` closes a connection with a slow head sooner than `idle` and `grace` together. The
+//! connection then ends with an error. This timeout needs a timer, for example a [`WheelTimer`]. It also limits the time
+//! between two HTTP/1 requests, so it should be longer than `idle`.
 //!
 //! Without `max_age`, a client that stops reading a response keeps its connection. The write timeout of the module `io`
-//! ends such a connection sooner. To limit the speed of bodies, use the layers of the module `http` or the streams of
-//! the module `io`.
+//! closes such a connection sooner. To require a minimum speed for bodies, use the layers of the module `http` or the
+//! streams of the module `io`.
 //!
 //! # Upgrades
 //!
@@ -120,25 +117,24 @@
 //!
 //! * The connection ends with the reason [`Closed`](Reason::Closed).
 //! * The connection no longer counts as open, and it has no limits.
-//! * The handler must limit and close the I/O, for example with a `tunnel` of the module `io`: see the recipe
+//! * The handler has to limit and close the I/O, for example with a `tunnel` of the module `io`: see the recipe
 //!   [CONNECT and WebSocket](https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/recipes.md#connect-and-websocket).
 //! * The I/O of the upgrade is a [`CountedIo`]. A handler that downcasts the I/O must name this type.
 //!
-//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After hyper has sent
-//! the response to the `CONNECT` request, the request is no longer in flight. So a connection that has only
-//! such streams is idle, even while the streams are in use. The limits `idle` and `grace` then cut this
-//! connection. Do not set `idle` for a server with such streams.
+//! An HTTP/2 `CONNECT` stream, for example a WebSocket, stays part of its connection, but the `CONNECT` request is no longer
+//! in flight once hyper has sent the response. A connection that has only such streams therefore counts as idle, even while
+//! they are in use, and `idle` and `grace` cut it. Do not set `idle` for a server with such streams.
 //!
 //! # Cost
 //!
-//! Each connection has one sleep, which waits for the earliest instant at which the connection may reach a limit.
-//! A request does not touch this sleep. It allocates 24 bytes, and takes a lock of its connection when it begins and when
-//! hyper has taken its response. The last request in flight then also reads the clock. Each write, each flush and each
-//! poll of the connection takes this lock too, and each poll asks the sleep, under the lock of a shard. A
-//! response and each of its frames count a reference to the request.
+//! Each connection has one sleep, which waits for the earliest instant at which the connection may reach a limit. Requests
+//! do not touch this sleep. A request allocates 24 bytes, and locks its connection's state when it begins and when hyper has
+//! taken its response. The last request in flight then also reads the clock. Each write, flush and poll of the connection
+//! takes this lock too, and each poll asks the sleep, under the lock of a shard. A response and each of its frames count a
+//! reference to the request.
 //!
-//! A [shutdown](Connections::shutdown) wakes every connection, in parts. All limits together take about 300 bytes of memory
-//! for each connection.
+//! A [shutdown](Connections::shutdown) wakes the connections in groups. All limits together take about 300 bytes of memory
+//! per connection.
 //!
 //! # A timer for hyper
 //!
@@ -175,6 +171,8 @@
 //! # Ok(())
 //! # }
 //! ```
+
+// The tests in `tests/hyper/stages.rs` check the table of slow clients.
 
 mod connections;
 mod counted_io;

@@ -1,10 +1,10 @@
-//! The limits of a server's connections.
+//! Connection limits.
 
 use std::time::Duration;
 
 use crate::limit::setters;
 
-/// The limits of a server's connections, for [`Connections::new`](super::Connections::new).
+/// Connection limits of a server, for [`Connections::new`](super::Connections::new).
 ///
 /// By default, [`grace`](Self::grace) is 30 s and there is no other limit. The [module](super#the-limits)
 /// explains what each limit does.

@@ -159,11 +159,11 @@ impl<K, S> Builder<K, S> {
     /// a power of two. The default is four shards for each processor. With more shards, more
     /// threads can touch keys at the same time.
     ///
-    /// A slot for a shard takes 16 bytes. A shard takes 13 KiB from the insertion of its first key.
-    /// So a set with few keys takes less memory if it has fewer shards.
+    /// An unused shard takes 16 bytes. From its first key on, a shard takes 13 KiB, so a small set needs
+    /// less memory with fewer shards.
     ///
-    /// Each time the reaper wakes, it reads each shard twice. These two reads take no lock, and they
-    /// take a few nanoseconds. The reaper locks only the shards that have work.
+    /// Each time the reaper wakes, it reads each shard twice, without a lock and in a few nanoseconds. It
+    /// locks only the shards that have work.
     ///
     /// # Examples
     ///

@@ -1,9 +1,9 @@
 //! A set of keys that expire when no task touches them in time.
 //!
-//! Servers close connections that have been silent for too long. The usual tool is a wheel of
-//! buckets. When a connection sends something, the server moves it to the newest bucket. Every
-//! second, the server empties the oldest bucket. This module replaces such a wheel. Each key can
-//! have its own timeout, and deadlines are exact to one millisecond.
+//! Servers close connections that have been silent for too long. The usual tool is a ring of
+//! buckets: when a connection sends something, the server moves it to the newest bucket, and every
+//! second it empties the oldest one. This module replaces such a ring. Each key can have its own
+//! timeout, and deadlines are accurate to one millisecond.
 //!
 //! The connections share an [`IdleSet`]. Any number of tasks may clone this handle and use its
 //! methods:
@@ -80,7 +80,7 @@
 //! waiting. Some insertions after a shed cost more. The server in `examples/idle_reaper.rs` sheds when it
 //! is full.
 //!
-//! # What it costs
+//! # Cost
 //!
 //! A touch hashes the key, reads the clock, takes a lock and looks up the key in a hash table. To
 //! postpone a deadline, the touch then stores a single value. A touch that postpones a deadline
@@ -90,7 +90,7 @@
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
 //! lock. [`Builder::shards`] sets the number of shards. A shard takes memory from the insertion of
 //! its first key: 6 KiB for its wheel, and 6 KiB for the wheel's first 256 entries. So a set with
-//! five small keys takes up to 64 KiB, or 14 KiB with one shard (`tests/alone/memory.rs`).
+//! five small keys takes up to 64 KiB, or 14 KiB with one shard.
 //!
 //! The memory of a shard grows and shrinks with the number of its keys. When the hash table of a
 //! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most

@@ -48,7 +48,7 @@ use bounded_wheel::NEVER;
 use futures_core::Stream;
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
-/// The maximal number of steps in one poll. These steps take at most a millisecond.
+/// The maximum number of steps in one poll. These steps take at most a millisecond.
 ///
 /// A visit to a shard is a step. A step of a wheel, together with the lookup of the key, is also
 /// one step. In a very large set, a lookup misses the caches. On a busy runtime, milliseconds may
@@ -198,20 +198,20 @@ impl<K> Reaper<K> {
     ///
     /// # What it costs
     ///
-    /// Each returned key costs as much as in the reaper. If a task has touched a key since the key's
-    /// entry last moved, the shed also moves the entry. Suppose that tasks have touched each of a
-    /// million keys. Then the first key of the shed may cost a million moves, in 1,600 polls.
+    /// Returning a key costs as much as in [`reap`](Self::reap). If a task has touched a key since the
+    /// key's entry last moved, the shed also moves the entry. If each of a million keys was touched, the
+    /// first key of the shed may therefore cost a million moves, in 1,600 polls.
     ///
     /// When a shed reaches a coarse slot, it moves all entries of the slot. With a tick of 1 ms, a
     /// coarse slot spans 4.1 s. If a million keys have a timeout of a minute, the slot has 70,000
     /// entries. The shed holds a lock for at most 64 steps.
     ///
-    /// The next shed continues where this shed ended. Suppose that a new key has an earlier
-    /// deadline than the last key of the shed. Then the shard of the new key stores 16 bytes for it in a
-    /// B-tree until the new key's deadline. No other entry moves.
+    /// The next shed continues where this one ended. If a key is inserted later with an earlier deadline
+    /// than the last key of the shed, its shard stores 16 bytes for it in a B-tree until that deadline. No
+    /// other entry moves.
     ///
-    /// Suppose that the usual timeout is a minute, and a shed removes a key whose deadline is a day
-    /// away. Then all insertions of the next day use the B-trees.
+    /// For example, if keys usually have a timeout of a minute, and a shed removes a key whose deadline is
+    /// a day away, then all keys that are inserted during that day take this slower path.
     ///
     /// # Examples
     ///

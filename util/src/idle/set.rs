@@ -107,8 +107,8 @@ impl<K, S> IdleSet<K, S> {
 
     /// Returns the number of keys, including expired keys that the reaper has not returned yet.
     ///
-    /// The method locks one shard after another. Other threads may insert or remove keys in the
-    /// meantime. The set then possibly never had exactly the returned number of keys.
+    /// This method locks one shard after another. If other threads insert or remove keys in the
+    /// meantime, the result is approximate.
     ///
     /// # Examples
     ///
@@ -250,7 +250,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// Sets a key's timeout, and its deadline to the current time plus this timeout. Inserts an
     /// absent key.
     ///
-    /// Later touches keep the timeout until the key leaves the set. The new deadline may be earlier
+    /// Later touches keep the timeout until the key is removed. The new deadline may be earlier
     /// than the old deadline. The method returns the same values as [`touch`](Self::touch).
     ///
     /// # Panics
@@ -287,7 +287,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// Sets a key's timeout, and its deadline to the current time plus this timeout. Ignores an
     /// absent key.
     ///
-    /// Later touches keep the timeout until the key leaves the set. The method returns the same
+    /// Later touches keep the timeout until the key is removed. The method returns the same
     /// values as [`touch_existing`](Self::touch_existing).
     ///
     /// # Examples

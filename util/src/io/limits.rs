@@ -7,7 +7,7 @@ use crate::limit::{nanos, setters};
 /// The limits of a [`TimeoutStream`](super::TimeoutStream).
 ///
 /// [`TimeoutStream::set_limits`](super::TimeoutStream::set_limits) sets all limits at once. To remove a limit, set
-/// limits without it. [The module](super) describes each limit.
+/// limits without it. The [module](super) describes each limit.
 ///
 /// # Examples
 ///
@@ -210,7 +210,7 @@ impl MinRate {
     /// If a peer may be silent between two requests for longer than the window, call
     /// [`allow_silence`](Self::allow_silence).
     ///
-    /// A stream counts at most [`u32::MAX`] bytes and 584 years. Larger values become these.
+    /// Values above [`u32::MAX`] bytes or 584 years are lowered to these.
     ///
     /// # Panics
     ///

@@ -48,8 +48,8 @@
 //! # }
 //! ```
 //!
-//! To copy between two streams, and to end that when both are silent or one has ended, use a [`tunnel`]. Its
-//! streams may be `TimeoutStream`s, for example with a minimum rate.
+//! To copy between two streams until both are silent for too long, or one of them has ended, use a [`tunnel`]. Its streams
+//! may be `TimeoutStream`s, for example with a minimum rate.
 //!
 //! # Where to put the stream
 //!
@@ -107,7 +107,7 @@
 //! A stream registers one entry with the timer for each direction in which it has had to wait. An entry stays
 //! registered between operations, and the next operation that waits postpones it. So an entry may wake its task once
 //! after the last operation. While bytes move only in the other direction, the idle timeout also wakes a waiting task
-//! once per timeout without need.
+//! once per timeout needlessly.
 //!
 //! | Case | Cost |
 //! |---|---|
@@ -119,8 +119,8 @@
 //! A stream with all limits takes 200 bytes in addition to the inner stream, and allocates nothing.
 //!
 //! A [`tunnel`] allocates two buffers of 8 KiB. If it has limits, it registers one entry with the timer, and a poll that moves
-//! bytes reads the clock once. These bytes leave the entry where it is. So it may wake the task once per timeout without
-//! need, and is then postponed.
+//! bytes reads the clock once. Moving bytes does not postpone the entry, so it may wake the task needlessly once per timeout,
+//! and is then postponed.
 //!
 //! A timeout of 584 years or more is no limit, and [`TimeoutStream::limits`] returns `None` for it.
 //!

@@ -8,7 +8,7 @@ use crate::{ground::unwind, limit::lock};
 /// The error of a scheduler that refuses to schedule a task. The error holds the task.
 ///
 /// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) tell the reason. If the task is `Send`,
-/// the error is `Sync`. `?` can therefore convert the error to `Box<dyn Error + Send + Sync>`.
+/// the error is `Sync`, so `?` can convert it to `Box<dyn Error + Send + Sync>`.
 ///
 /// # Examples
 ///

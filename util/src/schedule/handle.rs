@@ -72,7 +72,7 @@ impl<T> ScheduledTask<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of the future or closure panics. Even then the task is canceled.
+    /// Panics if dropping the future or closure panics. The task is canceled anyway.
     ///
     /// # Examples
     ///
@@ -95,8 +95,7 @@ impl<T> ScheduledTask<T> {
 
     /// Returns a handle that can cancel the task, but cannot return its output.
     ///
-    /// The type [`CancelHandle`] does not name the output. So one map can hold the handles of tasks with
-    /// different outputs.
+    /// The type [`CancelHandle`] does not name the output, so one map can hold the handles of tasks with different outputs.
     ///
     /// # Examples
     ///
@@ -125,9 +124,9 @@ impl<T> ScheduledTask<T> {
         CancelHandle { task }
     }
 
-    /// Returns the number of the task, which no other task of its scheduler has.
+    /// Returns the id of the task, which is unique within its scheduler.
     ///
-    /// [`Unstarted::id`](super::Unstarted::id) returns the same number.
+    /// [`Unstarted::id`](super::Unstarted::id) returns the same id.
     ///
     /// # Examples
     ///
@@ -287,13 +286,12 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// [`ScheduledTask::cancel_handle`] returns this handle. All clones of a handle cancel the same task.
 /// Dropping all handles of this type has no effect on the task.
 ///
-/// A `CancelHandle` keeps memory allocated, but keeps no values alive. The task drops its future, its closure
-/// and its output as early as without this handle. The memory of these values is freed with the last handle.
+/// A `CancelHandle` does not keep the future, closure or output of the task alive, but their memory is freed only with the
+/// last handle.
 ///
 /// # Examples
 ///
-/// A server schedules a task for each connection. It keeps the handles in a map. The keys of the map are the
-/// numbers of the connections:
+/// A server schedules a task for each connection, and keeps the handles in a map by connection number:
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -327,12 +325,46 @@ impl CancelHandle {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of the future or closure panics. Even then the task is canceled.
+    /// Panics if dropping the future or closure panics. The task is canceled anyway.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration};
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Scheduler::new().schedule(Duration::from_secs(1), async {})?;
+    /// let handle = task.cancel_handle();
+    /// assert!(handle.cancel());
+    /// assert!(!handle.cancel());
+    /// assert!(task.is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cancel(&self) -> bool {
         self.task.cancel()
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration};
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Scheduler::new().schedule(Duration::from_secs(1), async {})?;
+    /// let handle = task.cancel_handle();
+    /// assert!(!handle.is_finished());
+    /// sleep(Duration::from_secs(2)).await;
+    /// assert!(handle.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.task.status().is_finished
     }

@@ -1,8 +1,8 @@
 //! Tasks that start later, once or periodically.
 //!
-//! A task is a future that runs after a delay, or a closure that returns the future of each run. Until its deadline, the
-//! task is a pending sleep of the scheduler's [`Timer`], and no tokio task exists. The sleep's waker spawns the task on the
-//! scheduler's runtime. So a slow task delays no other task, and a panic ends only its own task.
+//! A task is a future that runs after a delay, or a closure that returns a future for each run. Until its deadline, the
+//! task is a pending sleep on the scheduler's [`Timer`], and no tokio task exists. At the deadline, the task is spawned on
+//! the scheduler's runtime. So a slow task does not delay others, and a panic ends only its own task.
 //!
 //! | method | when the task runs |
 //! |---|---|
@@ -12,11 +12,14 @@
 //! | [`Scheduler::schedule_at_fixed_rate_with`] | periodically, at a fixed rate, and you choose what happens after a late run |
 //! | [`Scheduler::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
-//! A server makes one [`Scheduler`] and keeps clones of it. Scheduling and canceling a task cost the same with a million
+//! At shutdown, [`Scheduler::shutdown`] returns the tasks that have not started. Their [`id`](Unstarted::id) tells which
+//! tasks they are. [`Scheduler::wait_idle`] waits for those that are running.
+//!
+//! Create one [`Scheduler`] per program, and clone it. Scheduling and canceling a task cost about the same with a million
 //! waiting tasks, because the timer has a hierarchical timing wheel for each worker (Varghese and Lauck, 1987 and 1997).
 //!
-//! A task never starts before its deadline. It is spawned when a sleep with this deadline would wake, at most one tick of
-//! the timer later if a worker is free.
+//! A task never starts before its deadline. It starts when a sleep with this deadline would wake: at most one tick of
+//! the timer later, if a worker is free.
 //!
 //! # Examples
 //!
@@ -43,7 +46,7 @@
 //!
 //! # Coming from another timer
 //!
-//! The wheel is scheme 7 of Varghese and Lauck. Each operation takes O(1) time, except as noted:
+//! The wheel is scheme 7 of Varghese and Lauck. Each operation is O(1), except as noted:
 //!
 //! | there | here |
 //! |---|---|
@@ -98,11 +101,11 @@ use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
-/// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles of the same
-/// scheduler. After the last handle is dropped, the waiting tasks still run at their deadlines.
+/// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles to the same
+/// scheduler. When the last handle is dropped, the waiting tasks stay scheduled.
 ///
-/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler costs one
-/// tokio task, however many tasks wait.
+/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler needs one
+/// tokio task, no matter how many tasks wait.
 ///
 /// # Examples
 ///
@@ -125,7 +128,23 @@ pub struct Scheduler {
     shards: Arc<[Arc<Shard>]>,
 }
 
-/// Configures a [`Scheduler`]. [`Scheduler::builder`] creates it.
+/// Configures a [`Scheduler`]. [`Scheduler::builder`] returns a builder.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Timer};
+/// use tokio_wheel_util::schedule::Scheduler;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::builder().tick(Duration::from_secs(1)).build()?;
+/// let scheduler = Scheduler::builder().timer(&timer).max_pending(100_000).build();
+/// let task = scheduler.schedule(Duration::from_millis(1), async { 7 })?;
+/// assert_eq!(task.await?, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
@@ -134,7 +153,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets the limit on the number of waiting tasks. Without this call, there is no limit.
+    /// Limits the number of waiting tasks. By default, there is no limit.
     ///
     /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A task that runs does
     /// not count. The next run of a periodic task is always accepted, and may exceed the limit.
@@ -166,11 +185,27 @@ impl Builder {
         self
     }
 
-    /// Sets the timer on which the scheduler waits, and with it the tick. Without this call, the scheduler uses the
-    /// default timer of the runtime.
+    /// Sets the timer on which the scheduler waits, and with it the tick. By default, this is the default timer of the runtime.
     ///
     /// If this timer shuts down, the scheduler shuts down too. Use a timer of the scheduler's runtime: if the runtime shuts
     /// down before the timer, the waiting tasks are dropped at their deadlines.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_secs(1)).build()?;
+    /// let scheduler = Scheduler::builder().timer(&timer).build();
+    /// let start = Instant::now();
+    /// scheduler.schedule(Duration::from_millis(1_500), async {})?.await?;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(2)); // Rounded up to a tick.
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timer(mut self, timer: &Timer) -> Self {
         self.timer = Some(timer.clone());
         self
@@ -181,6 +216,18 @@ impl Builder {
     /// # Panics
     ///
     /// Panics outside a runtime. Also panics if no timer was set and time is not enabled on the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let scheduler = Scheduler::builder().build();
+    /// assert_eq!(scheduler.pending(), 0);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn build(self) -> Scheduler {
         let timer = match self.timer {
@@ -201,6 +248,18 @@ impl Scheduler {
     /// # Panics
     ///
     /// Panics in the cases that [`Builder::build`] lists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let scheduler = Scheduler::new();
+    /// assert!(!scheduler.is_shutdown());
+    /// # }
+    /// ```
     #[expect(
         clippy::new_without_default,
         reason = "a scheduler needs a runtime, and spawns a task"
@@ -210,20 +269,63 @@ impl Scheduler {
         Self::builder().build()
     }
 
-    /// Returns a builder, for a limit or a timer of your own.
+    /// Returns a builder, to set a limit or a timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let scheduler = Scheduler::builder().max_pending(100_000).build();
+    /// assert_eq!(scheduler.pending(), 0);
+    /// # }
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Returns the number of waiting tasks. Locks the list of each worker in turn.
+    /// Returns the number of waiting tasks, without those that are running.
     ///
-    /// A task that runs does not wait.
+    /// This method locks the list of each worker in turn.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = Scheduler::new();
+    /// let task = scheduler.schedule(Duration::from_secs(1), async {})?;
+    /// assert_eq!(scheduler.pending(), 1);
+    /// task.cancel();
+    /// assert_eq!(scheduler.pending(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn pending(&self) -> usize {
         self.shards.iter().map(|shard| shard.counts().0).sum()
     }
 
-    /// Returns whether the scheduler or its runtime has shut down. A scheduler that has shut down refuses all tasks. During
-    /// a shutdown on another thread, it may refuse tasks before this method returns `true`.
+    /// Returns whether the scheduler or its runtime has shut down. The scheduler then refuses all tasks.
+    ///
+    /// While another thread shuts it down, the scheduler may refuse tasks before this method returns `true`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel_util::schedule::Scheduler;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let scheduler = Scheduler::new();
+    /// assert!(scheduler.shutdown().is_empty());
+    /// assert!(scheduler.is_shutdown());
+    /// # }
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
         let last = &self.shards[self.shards.len() - 1];
@@ -487,10 +589,9 @@ impl Scheduler {
         self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
-    /// Shuts the scheduler down, and returns the scheduled tasks that are waiting.
+    /// Shuts the scheduler down, and returns the waiting tasks in the order of their deadlines.
     ///
-    /// The tasks are returned in the order of their deadlines. The scheduler accepts no more tasks. The effect depends on
-    /// the state of a task:
+    /// The scheduler accepts no more tasks. What happens to a task depends on its state:
     ///
     /// | task | effect of the shutdown |
     /// |---|---|
@@ -498,9 +599,9 @@ impl Scheduler {
     /// | a periodic task that waits | Its next run is returned: see [`Unstarted::is_periodic`]. |
     /// | a task that is running | The run completes: see [`wait_idle`](Self::wait_idle). A periodic task does not run again. |
     ///
-    /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned
-    /// task, you get an error whose [`is_shutdown`](TaskError::is_shutdown) is true. No task is
-    /// lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
+    /// Run a returned task, keep it for later, or drop it. Awaiting its [`ScheduledTask`] returns an error whose
+    /// [`is_shutdown`](TaskError::is_shutdown) is true. No task is lost or returned twice, even if other threads schedule, cancel
+    /// or shut down at the same time.
     ///
     /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting
     /// tasks, so a later call also returns an empty vector.
@@ -552,8 +653,8 @@ impl Scheduler {
 
     /// Waits until no task is running.
     ///
-    /// Tasks that wait for their deadlines do not count. So after a [`shutdown`](Self::shutdown), this method waits for the
-    /// last run, as the JDK's `awaitTermination` does. The runs need this runtime, so await it before the runtime ends.
+    /// Tasks that wait for their deadlines do not count. After a [`shutdown`](Self::shutdown), this method therefore waits for the
+    /// last run, like the JDK's `awaitTermination`. The tasks run on this runtime, so call this method before the runtime ends.
     ///
     /// # Cancel safety
     ///

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// The output of the task is dropped. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns an error
 /// whose [`is_shutdown`](super::TaskError::is_shutdown) is true.
 ///
-/// To recognize a task, for example to persist what did not run, use its [`id`](Self::id).
+/// The [`id`](Self::id) tells which task it is, for example to save what did not run.
 ///
 /// # Cancel safety
 ///
@@ -59,7 +59,7 @@ pub struct Unstarted {
 }
 
 impl Unstarted {
-    /// Returns the number of the task, which is the [`ScheduledTask::id`](super::ScheduledTask::id) of its handle.
+    /// Returns the id of the task: the [`ScheduledTask::id`](super::ScheduledTask::id) of its handle.
     ///
     /// # Examples
     ///

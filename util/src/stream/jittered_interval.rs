@@ -17,12 +17,12 @@ use crate::limit::saturating_add;
 
 /// Ticks whose periods a closure chooses, for example at random.
 ///
-/// Clients that start at the same time, and that each poll a server once a minute, all poll it in the same second. With
+/// If many clients start at the same time and poll a server once a minute, they all poll it in the same second. With
 /// jitter, their polls spread over the minute. The closure may use any source of random numbers.
 ///
 /// The first tick comes after the first period. A tick is the instant at which its period ends, and the next period starts
-/// at this instant. So a tick that is returned late makes no later tick late. But if the next period has also ended by
-/// then, it starts again at that time, so that ticks never come in a burst. The stream never ends.
+/// at this instant, so a tick that is returned late does not delay the ticks after it. But if the next period has also
+/// ended by then, it starts again at that time, so that ticks never come in bursts. The stream never ends.
 ///
 /// # Cancel safety
 ///

@@ -1,5 +1,5 @@
-//! Adapters that limit streams in time. They correspond to the adapters of `tokio-stream`, and use the timing
-//! wheel of [`tokio_wheel`].
+//! Timeouts, throttling, debouncing and chunking for streams, like the adapters of `tokio-stream`, on the timers of
+//! [`tokio_wheel`].
 //!
 //! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to every
 //! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
@@ -55,7 +55,7 @@
 //! [`Timeout::with_timer`], [`Throttle::with_timer`], [`ChunksTimeout::with_timer`], [`Debounce::with_timer`] or
 //! [`JitteredInterval::with_timer`]. [`TimeoutRepeating`] and [`IntervalStream`] use the timer of their [`Interval`].
 //!
-//! # What differs from `tokio-stream`
+//! # Differences from `tokio-stream`
 //!
 //! | | `tokio-stream` | here |
 //! |---|---|---|
@@ -66,7 +66,7 @@
 //! | another future that uses the task's whole budget before each poll of the adapter | timeouts do not expire, and chunks end only when they are full | timeouts expire at the second poll, and chunks end then |
 //! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if this amount of memory is too large | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more memory when more items arrive |
 //! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](tokio_wheel::error::Elapsed) |
-//! | an item from another task and a deadline in one millisecond, on a paused clock | in a certain order | in the same order, except in about one of 500 random programs; a test that needs an order uses times that differ by 1 ms |
+//! | an item from another task and a deadline in one millisecond, on a paused clock | in a fixed order | in the same order, except in about one of 500 random programs; if a test needs an order, use times that differ by 1 ms |
 //! | the type [`Throttle`] | has no public name | is public |
 //! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
 //!
@@ -294,7 +294,7 @@ pub trait StreamExt: Stream + Sized {
     /// * If the inner stream ends, the stream yields the latest item at once, and ends.
     ///
     /// The time of an item starts when a poll of this stream receives the item. An item that is ready at a poll replaces
-    /// the latest item, even if the time has elapsed. So a late poll yields no item for which a newer item is ready. An
+    /// the latest item, even if the time has elapsed, so a late poll never yields an item that a ready one replaces. An
     /// inner stream that is always ready, or whose pauses are all shorter than `duration`, yields only its last item.
     ///
     /// # Cancel safety

@@ -47,7 +47,7 @@
 //!
 //! # Coming from `tower::timeout`
 //!
-//! The types keep their names. Three things change:
+//! The types keep their names. Three things are different:
 //!
 //! * `ServiceBuilder::timeout(limit)` becomes `ServiceBuilder::layer(TimeoutLayer::new(limit))`.
 //! * The error is [`Elapsed`] of `tokio_wheel`, so code that downcasts must name this type.

@@ -20,63 +20,64 @@ use super::{Connections, Limits, WheelTimer};
 
 type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 
-/// Serves the clients of `listener` with `service`, and enforces limits for their connections.
+/// Serves the clients of `listener` with `service`, and enforces connection limits.
 ///
 /// `service` is an axum `Router`, tonic's `Routes`, or any other tower service that hyper can call. Each connection
-/// may use HTTP/1, with upgrades, or HTTP/2, and has a task and a clone of `service`.
+/// may use HTTP/1, with upgrades, or HTTP/2, and has its own task and its own clone of `service`.
 ///
-/// An axum program replaces `axum::serve` by this function, and keeps [`local_addr`](Serve::local_addr),
-/// [`with_graceful_shutdown`](Serve::with_graceful_shutdown) and the `?` after `await`. It then sets
-/// [`limits`](Serve::limits). Two things are written in another way:
+/// In an axum program, replace `axum::serve` with this function, and then set [`limits`](Serve::limits).
+/// [`local_addr`](Serve::local_addr), [`with_graceful_shutdown`](Serve::with_graceful_shutdown) and the `?` after `await`
+/// stay. Two things differ:
 ///
 /// | with `axum::serve` | here |
 /// |---|---|
 /// | `app.into_make_service_with_connect_info::<SocketAddr>()` | `app`, and [`with_connect_info(ConnectInfo)`](Serve::with_connect_info) on the server |
 /// | `use axum::serve::ListenerExt`, for `tap_io` | `use tokio_wheel_util::hyper::Listener`: see [`Listener::tap_io`] |
 ///
-/// axum's next version, 0.9, is to limit the age of connections. The other limits, and an end of the shutdown, are only here.
+/// axum 0.9, which is not released yet, is going to limit the age of connections. It has none of the other limits, and no
+/// limit for the shutdown.
 ///
 /// # Limits
 ///
-/// | limit | ends |
-/// |---|---|
-/// | [`handshake`](Serve::handshake), at your choice | a connection whose handshake takes too long, for example the handshake of TLS |
-/// | [`header_timeout`](Serve::header_timeout), 30 s by default | a connection on which the head of the first request takes too long |
-/// | [`Limits::idle`](super::Limits::idle) | a connection without a request in flight, also if it sends its next head too slowly |
-/// | [`Limits::max_age`](super::Limits::max_age) | any old connection |
-/// | [`Limits::grace`](super::Limits::grace), 30 s by default | a connection whose graceful shutdown takes too long |
+/// | limit | default | closes a connection |
+/// |---|---|---|
+/// | [`handshake`](Serve::handshake) | no handshake | whose handshake, such as TLS, takes too long |
+/// | [`header_timeout`](Serve::header_timeout) | 30 s | that takes too long to send the head of its first request |
+/// | [`Limits::idle`](super::Limits::idle) | none | that has no request in flight, even if it is slowly sending its next head |
+/// | [`Limits::max_age`](super::Limits::max_age) | none | that is too old |
+/// | [`Limits::grace`](super::Limits::grace) | 30 s | whose graceful shutdown takes too long |
 ///
-/// A server should set `idle` and `max_age`. Otherwise, clients that vanished without a trace keep their connections
-/// open, and so do clients that stop reading a response. The layers of the module `http` limit the requests.
+/// Set at least `idle` and `max_age`. Without them, connections stay open whose clients have vanished or have stopped
+/// reading a response. To limit the time of requests, use the layers of the module `http`.
 ///
-/// If [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client
-/// and then no other. This client and the clients in the kernel's queue wait until a connection ends.
+/// When [`max_connections`](super::Limits::max_connections) connections are open, the server accepts one more client and
+/// then stops accepting. That client, and the clients in the kernel's queue, wait until a connection ends.
 ///
-/// Several servers may share their [`connections`](Serve::connections), for example for two ports. They then share the
+/// Several servers, for example on two ports, can use the same [`connections`](Serve::connections). They then share the
 /// limits, the counts and the shutdown.
 ///
 /// # Shutdown
 ///
 /// [`with_graceful_shutdown`](Serve::with_graceful_shutdown) takes a future, for example a signal. When the future is
-/// ready, or when [`Connections::shutdown`] is called, the server does these steps:
+/// ready, or when [`Connections::shutdown`] is called, the server does the following:
 ///
 /// 1. It drops `listener`. The kernel refuses new clients, and resets the clients in its queue.
-/// 2. It drops the connections whose handshake has not ended, and the client that waits for room.
-/// 3. It shuts the other connections down gracefully: see the [module](super#the-limits). Requests in flight get
-///    their responses within the grace.
-/// 4. It cuts the connections that are left. [`Counts::cut`](super::Counts::cut) has their number.
+/// 2. It drops the connections whose handshake has not finished, and the client that waits for room.
+/// 3. It shuts down the other connections gracefully: see the [module](super#the-limits). Requests in flight have until the
+///    end of the grace to get their responses.
+/// 4. It cuts the remaining connections. [`Counts::cut`](super::Counts::cut) counts them.
 ///
-/// When the server returns, the tasks of its connections have ended. But upgraded connections belong to your handlers.
-/// On HTTP/2, the requests of a connection that was cut have tasks of their own, which end as soon as the runtime polls
-/// them.
+/// When the server returns, the tasks of its connections have ended. Upgraded connections are not included: they belong to
+/// your handlers. On HTTP/2, the requests of a connection that was cut have their own tasks, which end as soon as the
+/// runtime polls them.
 ///
 /// # Errors
 ///
-/// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`], so that it fits
-/// where `axum::serve` was. [`on_error`](Serve::on_error) takes a closure that learns of all errors, but not of panics:
+/// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`] only so that it can replace
+/// `axum::serve`. To learn of errors, pass a closure to [`on_error`](Serve::on_error). It is not called for panics.
 ///
-/// * If `accept` fails because the client has left, the server accepts the next client at once. After 100 such errors in
-///   a row, and after any other error, for example because no file descriptor is left, it tries again after 10 ms.
+/// * If `accept` fails because the client has gone, the server accepts the next client at once. After 100 such errors in
+///   a row, and after any other error, for example when the process has run out of file descriptors, it waits for 10 ms.
 /// * If a service or a handshake panics, its connection ends. On HTTP/2, only the request ends.
 ///
 /// # Cancel safety
@@ -86,8 +87,8 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// # Panics
 ///
 /// * Panics if the future is polled outside a runtime, or on a runtime without time enabled.
-/// * Panics if `listener`, the future of the shutdown or a clone of `service` panics, or if the closure of `on_error`
-///   panics at an error of `accept`. At another error, its panic ends only the connection.
+/// * Panics if `listener`, the shutdown future or a clone of `service` panics, or if the closure of `on_error` panics when
+///   `accept` fails. If the closure panics for another error, only that connection ends.
 ///
 /// # Examples
 ///
@@ -154,9 +155,9 @@ pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io
 /// A handshake that does nothing.
 type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
 
-/// A server, and its settings. Await it to run it.
+/// A server with its settings, returned by [`serve`]. Await it to run it.
 ///
-/// The function [`serve`] returns this type and explains it. The future returns `Ok` after the shutdown.
+/// The future returns `Ok` after the shutdown.
 #[must_use = "a server does nothing unless you `.await` it"]
 pub struct Serve<L: Listener, S, H> {
     listener: L,
@@ -179,7 +180,7 @@ struct Settings<A> {
 }
 
 impl<L: Listener, S, H> Serve<L, S, H> {
-    /// Sets the limits of the connections. The default is [`Limits::new`].
+    /// Sets the connection limits. The default is [`Limits::new`].
     ///
     /// # Panics
     ///
@@ -250,14 +251,29 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     /// # Errors
     ///
     /// Fails if [`Listener::local_addr`] fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio::net::TcpListener;
+    /// use tokio_wheel_util::serve;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let app: axum::Router = axum::Router::new();
+    /// let server = serve(TcpListener::bind("127.0.0.1:0").await?, app);
+    /// assert_ne!(server.local_addr()?.port(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<L::Addr> {
         self.listener.local_addr()
     }
 
-    /// Lets handlers know their client: inserts what `make` returns for the client's address into the extensions of each
+    /// Tells handlers who their client is: inserts what `make` returns for the client's address into the extensions of each
     /// request.
     ///
-    /// With axum, `make` is `ConnectInfo`, or a closure that makes a type of yours. The call replaces an earlier one.
+    /// With axum, `make` is `ConnectInfo`, or a closure that returns a type of your own. A second call replaces the first.
     ///
     /// # Examples
     ///
@@ -304,8 +320,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
 
     /// Shuts the server down when `signal` is ready.
     ///
-    /// Without this call, only a call of [`Connections::shutdown`] for its [`connections`](Self::connections) shuts the
-    /// server down.
+    /// Without this call, only [`Connections::shutdown`] of its [`connections`](Self::connections) shuts the server down.
     ///
     /// # Examples
     ///
@@ -329,10 +344,36 @@ impl<L: Listener, S, H> Serve<L, S, H> {
 
     /// Limits how long a new connection may take until the head of its first request is complete. The default is 30 s.
     ///
-    /// The time begins after the handshake. When it is over, a connection of HTTP/1 is cut: a client that sends nothing, or
-    /// sends its head byte by byte, cannot keep it. A connection of HTTP/2 is shut down gracefully, so a client that
-    /// connects before it has a request gets a GOAWAY frame, and connects again. Both count as
-    /// [`Reason::Header`](super::Reason::Header). [`Limits::idle`](super::Limits::idle) limits the time for each later head.
+    /// The time starts after the handshake. When it is over, an HTTP/1 connection is cut, so a client cannot hold it by sending
+    /// nothing, or by sending its head byte by byte. An HTTP/2 connection is shut down gracefully: a client that connects before
+    /// it has a request gets a GOAWAY frame, and connects again. Both count as [`Reason::Header`](super::Reason::Header).
+    /// [`Limits::idle`](super::Limits::idle) limits the time for each later head.
+    ///
+    /// # Examples
+    ///
+    /// This client connects and sends nothing:
+    ///
+    /// ```
+    /// use tokio::{io::AsyncReadExt as _, net::{TcpListener, TcpStream}};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::{hyper::{Connections, Limits, Reason}, serve};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let connections = Connections::new(Limits::new());
+    /// let server = serve(TcpListener::bind("127.0.0.1:0").await?, axum::Router::new())
+    ///     .connections(&connections)
+    ///     .header_timeout(Duration::from_millis(50));
+    /// let address = server.local_addr()?;
+    /// tokio::spawn(server.into_future());
+    ///
+    /// let mut client = TcpStream::connect(address).await?;
+    /// assert_eq!(client.read(&mut [0]).await?, 0, "the server has closed the connection");
+    /// connections.shutdown().await;
+    /// assert_eq!(connections.counts().ended(Reason::Header), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn header_timeout(mut self, limit: Duration) -> Self {
         self.settings.header_timeout = limit;
         self
@@ -340,13 +381,13 @@ impl<L: Listener, S, H> Serve<L, S, H> {
 
     /// Prepares each connection with `prepare`, which may take as long as `limit`.
     ///
-    /// The task of the connection calls `prepare` with what the listener has accepted, and a clone of the service.
-    /// `prepare` returns the stream and the service of the connection. It can do a handshake of TLS, wrap the stream in
-    /// limits of the module `io`, or give the service what the handshake has shown. If it fails, the connection ends.
+    /// The connection's task calls `prepare` with what the listener has accepted and a clone of the service. `prepare` returns
+    /// the stream and the service of the connection. It can do a TLS handshake, wrap the stream in limits of the module `io`, or
+    /// pass the result of the handshake to the service. If it fails, the connection ends.
     ///
     /// # Examples
     ///
-    /// The server closes a connection whose client stops reading. An acceptor of TLS would be awaited in the same place:
+    /// The server closes a connection whose client stops reading. This is also the place to await a TLS acceptor:
     ///
     /// ```no_run
     /// use tokio::net::{TcpListener, TcpStream};
@@ -384,13 +425,13 @@ impl<L: Listener, S, H> Serve<L, S, H> {
         }
     }
 
-    /// Changes the settings of hyper with `configure`.
+    /// Changes hyper's settings with `configure`.
     ///
     /// Both protocols already have a [`WheelTimer`]. Do not enable `pipeline_flush`: see the [module](super#the-limits).
     ///
     /// # Examples
     ///
-    /// The server notices on HTTP/2 that a client has vanished during a long response:
+    /// On HTTP/2, this server notices when a client vanishes during a long response:
     ///
     /// ```
     /// use tokio::net::TcpListener;
@@ -414,8 +455,39 @@ impl<L: Listener, S, H> Serve<L, S, H> {
 
     /// Calls `report` with each error. By default, the server ignores errors.
     ///
-    /// Without file descriptors, `accept` fails 100 times per second. `report` runs within the tasks of the server, so
-    /// it must not block.
+    /// While the process has no file descriptors left, `accept` fails 100 times per second. `report` runs within the tasks of the
+    /// server, so it must not block.
+    ///
+    /// # Examples
+    ///
+    /// A handshake fails:
+    ///
+    /// ```
+    /// use tokio::{net::{TcpListener, TcpStream}, sync::mpsc};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::{hyper::ServeError, serve};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (send, mut errors) = mpsc::unbounded_channel();
+    /// let server = serve(TcpListener::bind("127.0.0.1:0").await?, axum::Router::new())
+    ///     .handshake(Duration::from_secs(10), |socket: TcpStream, app| async move {
+    ///         if true {
+    ///             return Err(std::io::Error::other("not TLS"));
+    ///         }
+    ///         Ok((socket, app))
+    ///     })
+    ///     .on_error(move |error| drop(send.send(error)));
+    /// let address = server.local_addr()?;
+    /// tokio::spawn(server.into_future());
+    ///
+    /// let _client = TcpStream::connect(address).await?;
+    /// let error = errors.recv().await.unwrap();
+    /// assert!(matches!(error, ServeError::Handshake(_)));
+    /// assert_eq!(error.to_string(), "a handshake failed: not TLS");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_error(mut self, report: impl Fn(ServeError) + Send + Sync + 'static) -> Self {
         self.settings.report = Box::new(report);
         self
@@ -432,7 +504,7 @@ impl<L: Listener + fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
     }
 }
 
-/// An error that a [server](serve) has survived.
+/// An error that did not stop the [server](serve), passed to [`Serve::on_error`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {

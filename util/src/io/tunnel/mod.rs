@@ -30,9 +30,9 @@ const BUFFER: usize = 8 * 1_024;
 
 /// Copies between `a` and `b` in both directions, with limits.
 ///
-/// When one stream ends, the tunnel writes what is left, shuts the other stream down, and goes on copying in the other
-/// direction. It is done when both streams have ended. So it can replace [`tokio::io::copy_bidirectional`], and has three
-/// things more:
+/// When one stream ends, the tunnel writes the remaining bytes, shuts down the other stream, and keeps copying in the other
+/// direction. It is done when both streams have ended. So it can replace [`tokio::io::copy_bidirectional`]. It also does
+/// three more things:
 ///
 /// * It can end sooner: after an [`idle`](Tunnel::idle) and a [`half_close`](Tunnel::half_close) timeout.
 /// * Its output, a [`TunnelEnd`], has the bytes of both directions, even if a stream has failed.
@@ -40,15 +40,15 @@ const BUFFER: usize = 8 * 1_024;
 ///
 /// [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html
 ///
-/// The tunnel owns its streams, so it closes them when it is dropped. To keep a stream, pass `&mut stream`.
+/// The tunnel owns its streams, so dropping it closes them. To keep a stream, pass `&mut stream`.
 ///
-/// A byte counts when the other stream has accepted it. At a failure or a timeout, each direction may lose up to one
+/// A byte counts when the other stream has accepted it. On a failure or timeout, each direction may lose up to one
 /// [`buffer`](Tunnel::buffer) of bytes that it has read but not written.
 ///
 /// # Cancel safety
 ///
-/// You can poll a tunnel by reference in `select!`, and again later. Dropping it loses the bytes that it has read but not
-/// written.
+/// You can poll a tunnel by reference in `select!`, and poll it again later. Dropping it loses the bytes that it has read
+/// but not written.
 ///
 /// # Panics
 ///
@@ -129,8 +129,8 @@ impl<A, B> Tunnel<A, B> {
     setters! {
         /// Ends the tunnel when no byte has moved in either direction for this long.
         ///
-        /// A byte moves when a read returns it and when a write accepts it. The end of a stream counts as a byte. So a tunnel
-        /// is idle if both peers are silent, and also if one has more to send and the other does not read.
+        /// A byte moves when a read returns it and when a write accepts it. The end of a stream counts as a byte. A tunnel is
+        /// idle if both peers are silent, but also if one has more to send and the other does not read.
         ///
         /// # Examples
         ///
@@ -150,9 +150,9 @@ impl<A, B> Tunnel<A, B> {
 
         /// Sets another idle timeout, which replaces [`idle`](Self::idle) as soon as one stream has ended.
         ///
-        /// It is usually much shorter, because many peers that have ended their stream are gone. Bytes that still move start
-        /// the timeout again, as with HAProxy's `timeout client-fin` and `timeout server-fin`: a client may end its
-        /// request, and then receive for hours. Without this limit, `idle` applies to the end.
+        /// It is usually much shorter, because many peers that have ended their stream are gone. Bytes that still move restart
+        /// the timeout, as with HAProxy's `timeout client-fin` and `timeout server-fin`, because a client may end its
+        /// request and then receive data for hours. Without this limit, `idle` applies until the end.
         ///
         /// To limit the age of a tunnel, poll it by reference in a [`timeout`](tokio_wheel::timeout()), as the example of
         /// [`copied`](Self::copied) does.
