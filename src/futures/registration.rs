@@ -98,9 +98,7 @@ impl Sleep {
     }
 
     /// Polls the entry, and registers it if there is none. Returns an error if the timer has ended.
-    // All polls share one copy of this function. So it has only one caller of each function on the way of a registration,
-    // and the compiler inlines all of them.
-    #[inline(never)]
+    #[inline(always)]
     #[track_caller]
     fn poll_entry(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
         match (self.key, &self.registrar) {
@@ -134,7 +132,9 @@ impl Sleep {
         self.key = Some(Key::ABSENT);
     }
 
-    #[inline(always)]
+    // All polls share one copy of this function. So each function on the way of a registration has one caller, and the
+    // compiler inlines all of them.
+    #[inline(never)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
         let registrar = match &self.registrar {
