@@ -42,7 +42,8 @@ use crate::{
 
 /// The time between two looks, if the builder sets none.
 ///
-/// With 10 ms, a block holds sockets and timers up for at most 12 ms, and the looks take about 0.2% of a core.
+/// With 10 ms, a block holds sockets and timers up for at most 12 ms, and the looks take 0.2 to 0.4% of a core, as any thread
+/// does that wakes up 100 times a second.
 pub(crate) const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
 
 /// The part of a period after which the watch looks again at workers that may block.
