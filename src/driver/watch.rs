@@ -10,9 +10,10 @@
 //! # When it looks
 //!
 //! Every [period](DEFAULT_PERIOD), and [soon](SOON) after a look at which workers have moved that may now block. A look may
-//! come early, so that one wake-up of the thread serves several runtimes. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch
-//! [rests](super::blocks). It then looks again a period after the armed tick, because a timer that is due must not wait for a
-//! blocked worker either, or when a thread uses the timer. So an idle process has no wake-ups.
+//! come early, so that one wake-up of the thread serves several runtimes. After [`QUIET`] looks at which no worker has
+//! moved, or no entry is pending, the watch [rests](super::blocks). It then looks again a period after the armed tick,
+//! because a timer that is due must not wait for a blocked worker either, or when a thread resets or drops a future. So an
+//! idle process has no wake-ups.
 //!
 //! # The thread
 //!

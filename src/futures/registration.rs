@@ -97,7 +97,8 @@ impl Sleep {
         }
     }
 
-    /// Polls the entry, and registers it if there is none. Returns an error if the timer has ended.
+    /// Polls the entry, and registers it if there is none. Returns an error if the timer has ended, or is another runtime's
+    /// default timer.
     #[inline(always)]
     #[track_caller]
     fn poll_entry(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
@@ -132,8 +133,8 @@ impl Sleep {
         self.key = Some(Key::ABSENT);
     }
 
-    // All polls share one copy of this function. So each function on the way of a registration has one caller, and the
-    // compiler inlines all of them.
+    // All polls share one copy of this function. So each function that it calls to register has one caller, and the compiler
+    // inlines them all.
     #[inline(never)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {

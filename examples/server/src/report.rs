@@ -71,7 +71,7 @@ pub(crate) fn print(plan: &Plan, timers: [(&str, &[Run]); 2]) {
     println!(
         "Storm: {} of {} connections send a message every {} ms. After {} ms of steady load, the other\n\
          {} connections reach their idle timeout of {} ms, and {} other timers fire at the same time.\n\
-         The round trips of the storm are those of its first {} ms.\n",
+         The storm's round trips are from its first {} ms.\n",
         plan.active(),
         plan.connections,
         plan.think.as_millis(),
