@@ -81,7 +81,7 @@
 //!   alarm goes off when a worker next looks at its timers. Lateness then depends on how many entries expire, not on how
 //!   many are [idle][scaling].
 //! * **A blocked worker does not stop the runtime,** as long as another worker is free. A thread watches the workers, and
-//!   wakes one within about 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio runtime. See
+//!   wakes one, usually within 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio runtime. See
 //!   [`Builder::watch`] and [`Metrics::blocks`].
 //! * **In order.** The entries of a thread fire in the order of their deadlines, unless the deadlines differ by less than a
 //!   millisecond or [coarse slots][scaling] cascade. Entries with equal deadlines usually fire in the order in which they

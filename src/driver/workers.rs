@@ -13,14 +13,20 @@
 //! then was that some worker parked, and that worker waits in the driver.
 //!
 //! A block counts when it is as long as the watch's period. A shorter one may be a task that computes for some milliseconds.
+//! After one that counts, the watch looks more often for some time ([`CALM`]), because a task that has blocked often blocks again.
 
 use std::time::{Duration, Instant};
+
+/// The number of looks without a block that counts after which the runtime is calm. With 10 ms, they take 10 s.
+const CALM: u32 = 1_000;
 
 /// The workers of a runtime, as of the last look.
 pub(crate) struct Workers {
     all: Vec<Worker>,
     /// The length from which on a block counts.
     least: Duration,
+    /// The number of looks since the last block that counted.
+    calm: u32,
 }
 
 #[derive(Clone)]
@@ -43,6 +49,8 @@ impl Worker {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) has_changed: bool,
+    /// Whether no block has counted at the last [`CALM`] looks.
+    pub(crate) is_calm: bool,
     /// Whether the watch wakes a worker.
     pub(crate) wakes: bool,
     /// Whether a worker may block that was not active at the last look.
@@ -65,7 +73,8 @@ impl Workers {
             block: None,
         };
         let all = vec![worker; number];
-        Self { all, least }
+        let calm = CALM;
+        Self { all, least, calm }
     }
 
     /// Compares the counts of all workers with those of the last look.
@@ -108,6 +117,8 @@ impl Workers {
                 seen.note(last.unwrap_or_default(), length, self.least);
             }
         }
+        self.calm = if seen.counts > 0 { 0 } else { self.calm + 1 }.min(CALM);
+        seen.is_calm = self.calm == CALM;
         seen
     }
 }
@@ -144,7 +155,7 @@ mod tests {
                 now: Instant::now(),
             };
             assert!(hand.look().has_changed);
-            assert_eq!(hand.look(), Seen::default(), "all are parked");
+            assert!(!hand.look().has_changed, "all are parked");
             hand
         }
 
@@ -194,6 +205,17 @@ mod tests {
         let seen = hand.look();
         assert_eq!((seen.ended, seen.wakes), (vec![20 * PERIOD], false));
         assert_eq!(hand.look(), Seen::default());
+    }
+
+    #[test]
+    fn after_a_block_the_runtime_is_calm_again_in_time() {
+        let mut hand = Hand::new(2);
+        hand.turn(0);
+        assert!(hand.look().is_calm && hand.look().is_calm);
+        assert!(!hand.look().is_calm, "the block counts");
+        hand.turn(0);
+        let looks = (0..2 * CALM).take_while(|_| !hand.look().is_calm);
+        assert_eq!(looks.count(), CALM as usize - 1);
     }
 
     #[test]

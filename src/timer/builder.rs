@@ -145,7 +145,7 @@ impl Builder {
     ///
     /// If a task blocks a worker for long, a tokio runtime may stop handling all of its sockets and timers, although other
     /// workers are idle. The watch is a thread that then wakes another worker, so a blocked worker holds up sockets and timers
-    /// for at most about 1.2 periods. [`Metrics::blocks`](crate::Metrics::blocks) counts how often this happens. The watch cannot
+    /// for at most about 1.2 periods, or 2.2 if none has been blocked in the last 1,000 periods. [`Metrics::blocks`](crate::Metrics::blocks) counts how often this happens. The watch cannot
     /// help if all workers are blocked, nor can it help a task that the blocking task has just woken.
     ///
     /// The period must be between 1 ms and 1 s. The default is 10 ms. A runtime with one worker has no watch. The watch works
