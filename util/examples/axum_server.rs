@@ -13,8 +13,8 @@
 //! [dependencies]
 //! axum = "0.8"
 //! tokio = { version = "1.54", features = ["macros", "net", "rt-multi-thread", "signal"] }
-//! tokio-wheel = "0.1"
-//! tokio-wheel-util = { version = "0.1", features = ["http", "serve"] }
+//! tokio-wheel = { path = "../tokio-wheel" }
+//! tokio-wheel-util = { path = "../tokio-wheel/util", features = ["http", "serve"] }
 //! ```
 //!
 //! | limit | ends | with |
