@@ -121,6 +121,7 @@ impl OnWheel {
         match self.command {
             Command::Cargo { .. } => {
                 let status = patch.on(Side::Wheel, |mut cargo| Ok(cargo.status()?))?;
+                eprintln!("This used the wheel for all timers of tokio.");
                 let code = status.code();
                 // A shell shows this code of a program that a signal has ended.
                 #[cfg(unix)]
