@@ -128,7 +128,7 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// server.await?
 /// # }
 /// ```
-pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io, S>> {
+pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Without the `None`, the timer would turn on hyper's default limit, which would also limit idle connections.
     builder
@@ -159,7 +159,7 @@ type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
 ///
 /// The future returns `Ok` after the shutdown.
 #[must_use = "a server does nothing unless you `.await` it"]
-pub struct Serve<L: Listener, S, H> {
+pub struct Serve<L: Listener, S, H = Plain<<L as Listener>::Io, S>> {
     listener: L,
     service: S,
     handshake: H,
