@@ -231,7 +231,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     ///     let server = serve(listener, axum::Router::new()).connections(&connections);
     ///     tokio::spawn(server.into_future());
     /// }
-    /// println!("{:?}", connections.counts());
+    /// assert_eq!(connections.counts().open(), 0);
     /// connections.shutdown().await; // Both servers end.
     /// # Ok(())
     /// # }
@@ -505,6 +505,16 @@ impl<L: Listener + fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
 }
 
 /// An error that did not stop the [server](serve), passed to [`Serve::on_error`].
+///
+/// # Examples
+///
+/// ```
+/// use std::io;
+/// use tokio_wheel_util::hyper::ServeError;
+///
+/// let error = ServeError::Accept(io::Error::other("no descriptors"));
+/// assert_eq!(error.to_string(), "failed to accept a connection: no descriptors");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
