@@ -157,7 +157,7 @@ type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
 
 /// A server with its settings, returned by [`serve`]. Await it to run it.
 ///
-/// The future returns `Ok` after the shutdown.
+/// The future returns `Ok` after the shutdown. `H` is the closure of the [`handshake`](Self::handshake), if there is one.
 #[must_use = "a server does nothing unless you `.await` it"]
 pub struct Serve<L: Listener, S, H = Plain<<L as Listener>::Io, S>> {
     listener: L,
