@@ -127,10 +127,6 @@ fn each_text_contains_the_words_of_tokio() {
 
 /// The location is that of the `await`. It says little where a combinator polls, so the message must be clear.
 #[test]
-#[expect(
-    clippy::redundant_async_block,
-    reason = "the location is that of the `await`"
-)]
 fn a_poll_outside_of_a_runtime_names_the_remedy() {
     let at = Instant::now() + ms(9);
     let never = pending::<()>;
