@@ -157,7 +157,7 @@ fn a_timers_life_in_events() {
 }
 
 #[test]
-fn a_crowd_takes_several_batches() {
+fn a_storm_takes_several_batches() {
     let log = Log::start();
     paused().block_on(async {
         let sleeps: Vec<_> = (0..1_000).map(|_| pending(sleep(ms(10)))).collect();

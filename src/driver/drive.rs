@@ -3,7 +3,7 @@
 //! A turn visits one shard after the other: always the shard with the earliest published tick. This tick may
 //! belong to an expired entry, to a slot that must cascade, or to an entry that was canceled. A visit takes the
 //! lock of the shard once. It fires expired entries in the order of their deadlines, and then cascades. While the
-//! wheel has a backlog, a part of each visit belongs to the cascades, so that a crowd of expired entries cannot stop
+//! wheel has a backlog, a part of each visit belongs to the cascades, so that a storm of expired entries cannot stop
 //! them. After it has released the lock, the turn wakes the tasks of the entries that have fired.
 //!
 //! Tests: `tests` in this file.

@@ -2,8 +2,8 @@
 //!
 //! A worker's own queue has room for [`ROOM`] tasks. If a thread pushes a task to a full queue, tokio moves
 //! half of the queue to the queue that all workers share. A busy worker seldom looks at the shared queue, so the
-//! tasks in it run late, among them the tasks that sockets have woken. If the driver woke a whole crowd of expired
-//! entries at once, the tasks of the sockets would wait behind the crowd. So a turn has two limits:
+//! tasks in it run late, among them the tasks that sockets have woken. If the driver woke a whole storm of expired
+//! entries at once, the tasks of the sockets would wait behind the storm. So a turn has two limits:
 //!
 //! | entries | a turn wakes at most | if |
 //! |---|---|---|
@@ -12,24 +12,24 @@
 //! | late | all | the runtime is busy |
 //!
 //! A runtime is calm if a worker has parked or unparked since the turn before the backlog began. Then the other
-//! tasks leave time to spare, so the queue drains, and a limit loses no time. The rest of the crowd waits in the
+//! tasks leave time to spare, so the queue drains, and a limit loses no time. The rest of the storm waits in the
 //! wheel, in the order of deadlines. Others may fill the queue as well, for example with a broadcast to thousands of
 //! tasks. A few sleeps do not wait for that, because a turn may always wake a [`LITTLE`].
 //!
 //! If no worker has parked, other tasks keep the workers busy. Then a limit would cost the entries their share of
 //! the workers, because `tokio::time` wakes all of them at once. A runtime that was calm becomes busy if all turns
-//! within [`PATIENCE`] find [little](LITTLE) room, because then other tasks keep the queue full, and a crowd would fire
+//! within [`PATIENCE`] find [little](LITTLE) room, because then other tasks keep the queue full, and a storm would fire
 //! a little at a time. So no entry starves (tests: `timer::starved`).
 //!
 //! # What the rule cannot tell
 //!
-//! * If a crowd of tasks runs for more than a third of a millisecond each, the crowd itself looks like other tasks,
+//! * If a storm of tasks runs for more than a third of a millisecond each, the storm itself looks like other tasks,
 //!   and fires at once.
-//! * If other tasks begin to keep the workers busy while a crowd fires, but leave the queue some room, the crowd gets
+//! * If other tasks begin to keep the workers busy while a storm fires, but leave the queue some room, the storm gets
 //!   half of the workers or more, and not nearly all of their time as with `tokio::time`.
 //! * A task that waits for many sleeps with wakers of their own, as in `FuturesUnordered`, counts as many tasks.
 //! * On a current-thread runtime a turn has no limit, because no task can overtake the tasks in the only queue. A
-//!   limit would need to know whether the tasks in this queue are the crowd's, and tokio does not tell.
+//!   limit would need to know whether the tasks in this queue are the storm's, and tokio does not tell.
 //!
 //! A turn on a parked worker never fills the worker's queue, so that an idle worker can take each woken task. Test:
 //! `a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it` in `tests/promises/p03_lateness.rs`.
@@ -57,12 +57,12 @@ pub(crate) const ROOM: usize = 256;
 /// The number of tasks that a turn may wake in any case. A turn that finds less room than this has found little room.
 ///
 /// A busy worker runs about sixty tasks between two turns. So the queue drains although each turn adds this many, and a
-/// crowd of short tasks leaves more room.
+/// storm of short tasks leaves more room.
 pub(crate) const LITTLE: usize = 32;
 
 /// The time after which others keep the queue full, if all turns find little room.
 ///
-/// With 5 ms, a crowd of tasks that run for 100 µs was taken for others. Without a limit, a crowd of 30,000 took four
+/// With 5 ms, a storm of tasks that run for 100 µs was taken for others. Without a limit, a storm of 30,000 took four
 /// times as long as with `tokio::time` if four workers on two cores began to receive broadcasts at its deadline.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -212,7 +212,7 @@ pub(crate) mod tests {
         let (mut room, now) = (Room::beside(others.clone()), Instant::now());
         assert_eq!(all(&mut room, now), usize::MAX, "no worker has parked");
         others.park();
-        // The crowd keeps the workers busy, so they do not park any more.
+        // The storm keeps the workers busy, so they do not park any more.
         for (depth, wakes) in [
             (0, 256),
             (200, 56),
@@ -254,7 +254,7 @@ pub(crate) mod tests {
         others.park();
         assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
 
-        // The queue that an earlier crowd has filled says nothing of the next crowd.
+        // The queue that an earlier storm has filled says nothing of the next storm.
         room.backlog_is_over();
         others.park();
         assert_eq!(all(&mut room, now + 3 * PATIENCE), LITTLE);

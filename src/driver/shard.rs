@@ -107,7 +107,7 @@ pub(crate) struct Counts {
 }
 
 /// While coarse slots of a wheel wait for their cascade, one step out of this many steps of a visit belongs to
-/// them. Otherwise a crowd of late entries could stop the cascades, and with them all entries of these slots.
+/// them. Otherwise a storm of late entries could stop the cascades, and with them all entries of these slots.
 const BACKLOG_SHARE: usize = 4;
 
 impl State {

@@ -1,7 +1,8 @@
 //! `Interval`: ticks at a fixed period.
 
 use std::{
-    future::poll_fn,
+    future::Future,
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -192,8 +193,8 @@ impl Interval {
     /// assert_eq!(interval.tick().await, first + Duration::from_secs(2));
     /// # }
     /// ```
-    pub async fn tick(&mut self) -> Instant {
-        poll_fn(|cx| self.poll_tick(cx)).await
+    pub fn tick(&mut self) -> impl Future<Output = Instant> {
+        Tick(self)
     }
 
     /// Polls for the next tick, and returns the scheduled instant of the tick.
@@ -402,6 +403,19 @@ impl Interval {
             }
             _ => on_time,
         }
+    }
+}
+
+/// The future of [`Interval::tick`]. Its panics have the caller's location, unlike those of an `async fn`.
+struct Tick<'a>(&'a mut Interval);
+
+impl Future for Tick<'_> {
+    type Output = Instant;
+
+    #[inline]
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        self.0.poll_tick(cx)
     }
 }
 

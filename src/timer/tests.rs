@@ -148,7 +148,7 @@ fn a_lone_timer_wakes_the_driver_once_a_level() {
 /// Many sleeps are registered in the last second before the deadline of another sleep. The many new sleeps do
 /// not delay the other sleep.
 #[test]
-fn a_crowd_behind_a_timer_does_not_make_it_late() {
+fn a_storm_behind_a_timer_does_not_make_it_late() {
     let second = ms(1_000);
     // If `idle` is true, nothing wakes the driver in the first 299 s. Otherwise, the first sleep is
     // registered at the start.
@@ -161,7 +161,7 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
         }
         harness.run_to(before);
         let mut first = first.unwrap_or_else(|| harness.sleep(second));
-        let crowd: Vec<_> = (0..5_000)
+        let storm: Vec<_> = (0..5_000)
             .map(|n| harness.sleep(30 * second + ms(n)))
             .collect();
         harness.clock.advance(second);
@@ -173,7 +173,7 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
         }
         assert!(polls <= 2, "the driver needed {polls} turns");
         assert_ready!(first.poll());
-        assert_eq!(harness.timer.metrics().pending(), crowd.len() as u64);
+        assert_eq!(harness.timer.metrics().pending(), storm.len() as u64);
     }
 }
 

@@ -36,7 +36,7 @@ async fn wakes_between_turns(wakes: Arc<Wakes>, all: usize) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crowd_due_in_one_slot_leave_others_their_turns() {
+async fn a_storm_due_in_one_slot_leave_others_their_turns() {
     const MANY: usize = 100_000;
     let (wakes, waker) = Wakes::new();
     let deadline = Instant::now() + ms(100);

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Fires a crowd with some panicking wakers, by the driver or by `advance`.
+/// Fires a storm with some panicking wakers, by the driver or by `advance`.
 fn the_others_fire(panics: fn() -> Arc<Hook>, by_advance: bool) {
     does_not_hang(move || {
         let runtime = paused();

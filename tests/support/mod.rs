@@ -254,7 +254,7 @@ pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
     panic!("the future is not ready after 1,000 polls without budget");
 }
 
-/// Polls to the end of a crowd's work, beside a task that yields. Returns the number of polls and of its turns.
+/// Polls to the end of a storm's work, beside a task that yields. Returns the number of polls and of its turns.
 /// `yield_now` waits until the runtime has checked its I/O, which it does after 16 polls in a row that wake no task.
 pub(crate) async fn polls_and_turns<T>(
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T> + Send + 'static,

@@ -10,6 +10,16 @@ use crate::{
 };
 
 /// An entry that was removed from the wheel, or that has fired.
+///
+/// # Examples
+///
+/// ```
+/// use bounded_wheel::{Removed, Wheel};
+///
+/// let mut wheel: Wheel<&str> = Wheel::new(0);
+/// let key = wheel.insert(10, "read");
+/// assert_eq!(wheel.remove(key), Some(Removed { key, deadline: 10, value: "read" }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed<T> {
     /// The key, which is now stale.
@@ -21,6 +31,23 @@ pub struct Removed<T> {
 }
 
 /// The order in which [`Wheel::advance`] fires entries.
+///
+/// # Examples
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use bounded_wheel::{Order, Wheel};
+///
+/// let mut wheel: Wheel<&str> = Wheel::new(0);
+/// wheel.insert(9_000, "idle");
+/// wheel.insert(10, "read");
+/// let mut fired = Vec::new();
+/// let _ = wheel.advance(9_000, Order::Strict, &mut 128, |entry| {
+///     fired.push(entry.value);
+///     ControlFlow::Continue(())
+/// });
+/// assert_eq!(fired, ["read", "idle"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order

@@ -190,8 +190,8 @@
 
 // `assert_invariants` checks these rules, and the test `wheel_matches_oracle` calls it after every operation. The orders:
 // `equal_deadlines_fire_in_the_order_of_insertion`, `fires_in_order_at_the_edges_of_every_level`,
-// `late_entries_fire_in_the_order_of_their_deadlines`, `a_crowd_that_cascades_keeps_nothing_waiting_that_is_due` and
-// `a_late_crowd_does_not_stop_the_cascades`.
+// `late_entries_fire_in_the_order_of_their_deadlines`, `a_storm_that_cascades_keeps_nothing_waiting_that_is_due` and
+// `a_late_storm_does_not_stop_the_cascades`.
 
 mod advance;
 mod key;

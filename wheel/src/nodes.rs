@@ -424,6 +424,17 @@ impl<T> Refill<T> {
     ///
     /// This function writes to all of this memory, because the system assigns a page when it is first written to, which should
     /// not happen under a lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bounded_wheel::{CHUNK, Refill, Wheel};
+    ///
+    /// let mut wheel: Wheel<&str> = Wheel::new(0);
+    /// let refill = Refill::allocate(wheel.chunks_wanted());
+    /// drop(wheel.refill(refill));
+    /// assert_eq!(wheel.capacity(), CHUNK);
+    /// ```
     pub fn allocate(chunks: usize) -> Self {
         let last = CHUNK - 1;
         // The slab marks all places before the last place as vacant. So it writes to all places.

@@ -172,7 +172,7 @@ fn what_is_coarse_for_sure() {
 
 /// One advance reaches a coarse slot and fine slots.
 #[test]
-fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
+fn a_storm_that_cascades_keeps_nothing_waiting_that_is_due() {
     let mut wheel: Wheel<u64> = Wheel::new(0);
     for value in 0..10_000 {
         wheel.insert(300_000 + value, value);
@@ -228,9 +228,9 @@ fn late_entries_fire_in_the_order_of_their_deadlines() {
     }
 }
 
-/// A crowd is late. An entry in a coarse slot cascades all the same, and fires after the crowd.
+/// A storm is late. An entry in a coarse slot cascades all the same, and fires after the storm.
 #[test]
-fn a_late_crowd_does_not_stop_the_cascades() {
+fn a_late_storm_does_not_stop_the_cascades() {
     let mut wheel: Wheel<u64> = Wheel::new(0);
     for value in 0..1_000 {
         wheel.insert(8_192, value);
@@ -251,8 +251,8 @@ fn a_late_crowd_does_not_stop_the_cascades() {
         wheel.assert_invariants();
         fired
     };
-    // The advance to 8,200 moves the crowd to the backlog. The next advances fire 10 entries of the
-    // crowd each.
+    // The advance to 8,200 moves the storm to the backlog. The next advances fire 10 entries of the
+    // storm each.
     assert_eq!(turn(8_191), []);
     assert_eq!(turn(8_200), []);
     assert!(turn(8_201).into_iter().eq(0..10));

@@ -125,22 +125,22 @@ fn programs_come_to_every_outcome() {
     panic!("these events occur in no program: {missing:?}");
 }
 
-/// The end of the timer wakes a crowd, and each waker of the crowd polls the whole crowd. All these polls would be
+/// The end of the timer wakes a storm, and each waker of the storm polls the whole storm. All these polls would be
 /// 160,000 panics.
 #[test]
 fn wakers_stop_acting_after_many_steps() {
-    let polls = vec![Act::Poll(Which::Crowd(1), Some(Guest::default()))];
+    let polls = vec![Act::Poll(Which::Storm(1), Some(Guest::default()))];
     let guest = Guest {
         on: When::Wake,
         does: Does::Acts(polls),
     };
-    let crowd = Act::Crowd(400, Moment::In(Span::Ticks(5)), 1, guest);
+    let storm = Act::Storm(400, Moment::In(Span::Ticks(5)), 1, guest);
     let program = Program {
         is_busy: false,
         shards: 1,
         tick: Duration::from_millis(1),
         is_real: true,
-        steps: vec![Step::Do(Thread::Worker, crowd)],
+        steps: vec![Step::Do(Thread::Worker, storm)],
         end: Some(Thread::Other(0)),
     };
     let progress = Progress::default();

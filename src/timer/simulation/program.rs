@@ -68,7 +68,7 @@ pub(super) enum Act {
     Put(Place, What, Moment, Option<Guest>),
     /// Makes and polls several sleeps that have one deadline. The first number is the number of sleeps. If the
     /// second number is `n`, every `n`-th sleep gets a waker with the acts of the `Guest`.
-    Crowd(usize, Moment, usize, Guest),
+    Storm(usize, Moment, usize, Guest),
     /// Polls futures, with new wakers or with the registered wakers.
     Poll(Which, Option<Guest>),
     Reset(Which, Moment),
@@ -80,7 +80,7 @@ pub(super) enum Act {
     DropDriver,
 }
 
-/// The number of places for single futures. The crowd has its own places.
+/// The number of places for single futures. The storm has its own places.
 pub(super) const PLACES: usize = 6;
 
 pub(super) type Place = usize;
@@ -89,8 +89,8 @@ pub(super) type Place = usize;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Which {
     In(Place),
-    /// Every `n`-th future of the crowd.
-    Crowd(usize),
+    /// Every `n`-th future of the storm.
+    Storm(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -187,21 +187,21 @@ fn put(at: BoxedStrategy<Moment>, guest: BoxedStrategy<Guest>) -> impl Strategy<
 
 /// Chooses an act. Its wakers may act too. Such acts are nested at most `depth` times.
 ///
-/// If `amid` is true, most of the acts concern the crowd or other entries with its deadline. Wakers of the crowd
-/// perform them while the driver wakes the crowd.
+/// If `amid` is true, most of the acts concern the storm or other entries with its deadline. Wakers of the storm
+/// perform them while the driver wakes the storm.
 fn act(depth: u32, amid: bool) -> BoxedStrategy<Act> {
     let guest = guest((depth > 0).then(|| act(depth - 1, amid)));
-    let (single, crowd, same, end) = if amid { (1, 3, 4, 4) } else { (9, 1, 0, 1) };
+    let (single, storm, same, end) = if amid { (1, 3, 4, 4) } else { (9, 1, 0, 1) };
     let which = prop_oneof![
         single => (0..PLACES).prop_map(Which::In),
-        crowd => (1..5_usize).prop_map(Which::Crowd),
+        storm => (1..5_usize).prop_map(Which::Storm),
     ];
     let at = prop_oneof![8 => moment(), same => Just(Moment::Same)].boxed();
     let size = prop_oneof![6 => 1..40_usize, 1 => 100..400_usize];
     prop_oneof![
         27 => put(at.clone(), guest.clone()),
-        14 * crowd => (size, at.clone(), 1..60_usize, guest.clone())
-            .prop_map(|(size, at, every, guest)| Act::Crowd(size, at, every, guest)),
+        14 * storm => (size, at.clone(), 1..60_usize, guest.clone())
+            .prop_map(|(size, at, every, guest)| Act::Storm(size, at, every, guest)),
         54 => (which.clone(), option::weighted(0.8, guest))
             .prop_map(|(which, guest)| Act::Poll(which, guest)),
         30 => (which.clone(), at).prop_map(|(which, at)| Act::Reset(which, at)),
@@ -248,8 +248,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Chooses a crowd that is due soon. Some of its wakers act on the crowd. Other futures are due at the tick of the
-/// crowd.
+/// Chooses a storm that is due soon. Some of its wakers act on the storm. Other futures are due at the tick of the
+/// storm.
 fn scene() -> impl Strategy<Value = Vec<Step>> {
     let soon = prop_oneof![
         2 => (0..300_u32).prop_map(|ticks| Moment::In(Span::Ticks(ticks))),
@@ -257,8 +257,8 @@ fn scene() -> impl Strategy<Value = Vec<Step>> {
     ];
     let size = prop_oneof![3 => 1..20_usize, 2 => 100..500_usize];
     let guest = guest(Some(act(0, true)));
-    let crowd = (size, soon, 1..60_usize, guest.clone())
-        .prop_map(|(size, at, every, guest)| Act::Crowd(size, at, every, guest));
+    let storm = (size, soon, 1..60_usize, guest.clone())
+        .prop_map(|(size, at, every, guest)| Act::Storm(size, at, every, guest));
     let others = put(Just(Moment::Same).boxed(), guest);
     let then = prop_oneof![
         2 => (0..600_u32, thread())
@@ -267,8 +267,8 @@ fn scene() -> impl Strategy<Value = Vec<Step>> {
             vec![Step::Do(thread, Act::Pass(span)), Step::PollDriver(thread)]
         }),
     ];
-    (thread(), crowd, vec(others, 0..6), then).prop_map(|(thread, crowd, others, then)| {
-        let acts = std::iter::once(crowd).chain(others);
+    (thread(), storm, vec(others, 0..6), then).prop_map(|(thread, storm, others, then)| {
+        let acts = std::iter::once(storm).chain(others);
         let acts = acts.map(|act| Step::Do(thread, act));
         acts.chain(then).collect()
     })

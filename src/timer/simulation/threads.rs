@@ -45,7 +45,7 @@ thread_local! {
 
 /// Stops programs from printing the panics that they expect.
 ///
-/// A program may poll a crowd thousands of times after the end of the timer. With `RUST_BACKTRACE=1`, each panic
+/// A program may poll a storm thousands of times after the end of the timer. With `RUST_BACKTRACE=1`, each panic
 /// would cost 2 ms and 100 KiB of output.
 fn hide_expected_panics() {
     static ONCE: Once = Once::new();

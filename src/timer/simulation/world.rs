@@ -38,10 +38,10 @@ use crate::{
 /// The maximum depth to which the acts of wakers are nested.
 const DEPTH: usize = 3;
 
-/// The maximum number of sleeps in a crowd.
-const CROWD: usize = 1_500;
+/// The maximum number of sleeps in a storm.
+const STORM: usize = 1_500;
 
-/// The number of acts and polls after which the wakers of a program stop acting. A waker may act on a crowd whose
+/// The number of acts and polls after which the wakers of a program stop acting. A waker may act on a storm whose
 /// wakers also act, so without a limit one program in 20,000 polls 500,000 times.
 pub(super) const ACTS: u64 = 20_000;
 
@@ -58,12 +58,12 @@ pub(super) struct World {
     pub(super) alarm: TestAlarm,
     clock: Manual,
     runtime: runtime::Handle,
-    /// The futures by place: first the places of the program, then the places of the crowd.
+    /// The futures by place: first the places of the program, then the places of the storm.
     places: Mutex<BTreeMap<Place, Occupant>>,
     ledger: Mutex<Ledger>,
     last_moment: Mutex<Instant>,
     guests: AtomicU64,
-    crowd: AtomicUsize,
+    storm: AtomicUsize,
     depth: AtomicUsize,
     pub(super) progress: Progress,
     /// Whether something has happened that may wake the driver or set the alarm.
@@ -125,7 +125,7 @@ impl World {
             ledger: Mutex::new(Ledger::new(clock, start, tick)),
             last_moment: Mutex::new(start),
             guests: AtomicU64::new(0),
-            crowd: AtomicUsize::new(PLACES),
+            storm: AtomicUsize::new(PLACES),
             depth: AtomicUsize::new(0),
             progress,
             noise: AtomicBool::new(false),
@@ -297,11 +297,11 @@ impl World {
                     self.poll(place, Some(manners));
                 }
             }
-            Act::Crowd(number, moment, every, manners) => {
+            Act::Storm(number, moment, every, manners) => {
                 let at = self.moment(moment);
                 for n in 0..number {
-                    let place = self.crowd.fetch_add(1, SeqCst);
-                    if place > CROWD {
+                    let place = self.storm.fetch_add(1, SeqCst);
+                    if place > STORM {
                         return;
                     }
                     self.put(place, What::Sleep, at);
@@ -339,10 +339,10 @@ impl World {
     fn places(&self, which: Which) -> Vec<Place> {
         match which {
             Which::In(place) => vec![place],
-            Which::Crowd(every) => {
+            Which::Storm(every) => {
                 let places = self.places.lock().unwrap();
-                let crowd = places.range(PLACES..).step_by(every);
-                crowd.map(|(place, _)| *place).collect()
+                let storm = places.range(PLACES..).step_by(every);
+                storm.map(|(place, _)| *place).collect()
             }
         }
     }
@@ -571,8 +571,8 @@ impl World {
 
     fn drop_occupant(&self, occupant: Occupant) {
         if !self.is_clear(&occupant) {
-            // The future joins the crowd, and is dropped later.
-            return self.place(self.crowd.fetch_add(1, SeqCst), occupant);
+            // The future joins the storm, and is dropped later.
+            return self.place(self.storm.fetch_add(1, SeqCst), occupant);
         }
         if let Some(number) = occupant.number {
             self.ledger().gives_up(number);

@@ -8,6 +8,20 @@ use tokio::time::Instant;
 ///
 /// A key never names another element of its queue, even after its own element is gone. Pass a key only to
 /// the queue that returned it: in another queue, the key may name any element.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::delay_queue::DelayQueue;
+///
+/// let mut queue = DelayQueue::new();
+/// let old = queue.insert("a", Duration::from_secs(5));
+/// queue.remove(&old);
+/// let new = queue.insert("b", Duration::from_secs(5));
+/// assert_ne!(old, new);
+/// assert!(queue.try_remove(&old).is_none());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(super) bounded_wheel::Key);
 

@@ -109,6 +109,26 @@ pub struct TimeoutHeaderLayer(HeaderName);
 
 impl TimeoutHeaderLayer {
     /// Creates a layer that writes the header `name`. The default is [`EXPECTED_RQ_TIMEOUT_MS`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{HeaderName, Request, Response};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::{deadline::within, http::TimeoutHeaderLayer};
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = service_fn(async |request: Request<()>| {
+    ///     assert_eq!(request.headers()["x-timeout-ms"], "3000");
+    ///     Ok::<_, std::io::Error>(Response::new(()))
+    /// });
+    /// let layer = TimeoutHeaderLayer::new(HeaderName::from_static("x-timeout-ms"));
+    /// within(Duration::from_secs(3), layer.layer(client).oneshot(Request::new(()))).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn new(name: HeaderName) -> Self {
         Self(name)
     }

@@ -14,7 +14,7 @@
 //!
 //! A task of its own waits, because other events may wake the task that drives the connection. Connections of a runtime
 //! that must wait at about the same time share this task: until it has waited for the first time, others may join. So a
-//! shutdown, or a crowd of idle connections, has one such task in a millisecond. The tests are in
+//! shutdown, or a storm of idle timeouts, has one such task in a millisecond. The tests are in
 //! `tests/hyper/event_polls.rs`.
 
 use std::{

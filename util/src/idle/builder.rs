@@ -63,11 +63,11 @@ impl Error for BuildError {}
 ///
 /// ```
 /// use tokio_wheel::Duration;
-/// use tokio_wheel_util::idle::{BuildError, IdleSet};
+/// use tokio_wheel_util::idle::{BuildError, IdleSet, Touched};
 ///
 /// # fn main() -> Result<(), BuildError> {
 /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build()?;
-/// set.touch("a");
+/// assert_eq!(set.touch("a"), Touched::Inserted);
 /// # Ok(())
 /// # }
 /// ```
@@ -189,13 +189,13 @@ impl<K, S> Builder<K, S> {
     /// ```
     /// use std::hash::{BuildHasherDefault, DefaultHasher};
     /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::idle::IdleSet;
+    /// use tokio_wheel_util::idle::{IdleSet, Touched};
     ///
     /// # fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
     /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30))
     ///     .hasher(BuildHasherDefault::<DefaultHasher>::new())
     ///     .build()?;
-    /// set.touch("a");
+    /// assert_eq!(set.touch("a"), Touched::Inserted);
     /// # Ok(())
     /// # }
     /// ```

@@ -279,6 +279,7 @@ impl MinRate {
     ///     let mut request = [0; 4];
     ///     server.read_exact(&mut request).await?;
     ///     server.write_all(&request).await?;
+    ///     assert_eq!(&request, b"ping");
     /// }
     /// # Ok(())
     /// # }

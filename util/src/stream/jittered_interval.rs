@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::poll_fn,
+    future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -119,8 +119,8 @@ impl<F: FnMut() -> Duration> JitteredInterval<F> {
     /// assert_eq!(JitteredInterval::new(|| second).tick().await, start + second);
     /// # }
     /// ```
-    pub async fn tick(&mut self) -> Instant {
-        poll_fn(|cx| self.poll_tick(cx)).await
+    pub fn tick(&mut self) -> impl Future<Output = Instant> {
+        Tick(self)
     }
 
     #[track_caller]
@@ -135,6 +135,18 @@ impl<F: FnMut() -> Duration> JitteredInterval<F> {
         };
         Pin::new(&mut self.sleep).reset(next);
         Poll::Ready(tick)
+    }
+}
+
+/// The future of [`JitteredInterval::tick`]. Its panics have the caller's location, unlike those of an `async fn`.
+struct Tick<'a, F>(&'a mut JitteredInterval<F>);
+
+impl<F: FnMut() -> Duration> Future for Tick<'_, F> {
+    type Output = Instant;
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        self.0.poll_tick(cx)
     }
 }
 

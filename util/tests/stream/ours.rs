@@ -231,6 +231,11 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
         assert!(message.contains(expected), "{message}");
         assert!(!file.contains("core/src"), "{file} is not the caller's");
     }
+    let tick = || {
+        let tick = pin!(async { JitteredInterval::new(|| secs(9)).tick().await });
+        tick.poll(&mut Context::from_waker(Waker::noop()))
+    };
+    assert_panics(tick, &["polled outside of a tokio runtime"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,7 +128,7 @@ type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 /// server.await?
 /// # }
 /// ```
-pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S, Plain<L::Io, S>> {
+pub fn serve<L: Listener, S>(listener: L, service: S) -> Serve<L, S> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Without the `None`, the timer would turn on hyper's default limit, which would also limit idle connections.
     builder
@@ -157,9 +157,9 @@ type Plain<Io, S> = fn(Io, S) -> Ready<io::Result<(Io, S)>>;
 
 /// A server with its settings, returned by [`serve`]. Await it to run it.
 ///
-/// The future returns `Ok` after the shutdown.
+/// The future returns `Ok` after the shutdown. `H` is the closure of the [`handshake`](Self::handshake), if there is one.
 #[must_use = "a server does nothing unless you `.await` it"]
-pub struct Serve<L: Listener, S, H> {
+pub struct Serve<L: Listener, S, H = Plain<<L as Listener>::Io, S>> {
     listener: L,
     service: S,
     handshake: H,
@@ -231,7 +231,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
     ///     let server = serve(listener, axum::Router::new()).connections(&connections);
     ///     tokio::spawn(server.into_future());
     /// }
-    /// println!("{:?}", connections.counts());
+    /// assert_eq!(connections.counts().open(), 0);
     /// connections.shutdown().await; // Both servers end.
     /// # Ok(())
     /// # }
@@ -505,6 +505,16 @@ impl<L: Listener + fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
 }
 
 /// An error that did not stop the [server](serve), passed to [`Serve::on_error`].
+///
+/// # Examples
+///
+/// ```
+/// use std::io;
+/// use tokio_wheel_util::hyper::ServeError;
+///
+/// let error = ServeError::Accept(io::Error::other("no descriptors"));
+/// assert_eq!(error.to_string(), "failed to accept a connection: no descriptors");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
