@@ -40,6 +40,8 @@ record moved 1 scaling moved
 record scheduled 1 compare scheduled --rounds 3
 record crowd 1 compare saturated --scene crowd --tasks 0 --workers 0,2
 record ops 5 compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain --rounds 3
+record requests 3 compare ops --workload churn,own,nested,sequence,tasks --variant "solo armed,x2 armed" \
+    --peer tokio_wheel,tokio,tokio_alt,pingora
 record lateness 3 compare lateness --rounds 3
 record storm 9 sockets storm --rounds 6 --svg docs/img
 record blocked 9 sockets blocked --rounds 6 --svg docs/img

@@ -135,6 +135,7 @@ pub fn cells() -> Vec<Cell> {
     let mut cells = Cells { all, more };
     cells.peer::<TokioWheel>();
     cells.reset::<TokioWheel>();
+    cells.few::<TokioWheel, _>("own", workload::own);
     cells.few::<Within, _>("io", workload::io::<Within>);
     cells.requests::<Within>();
     cells.peer::<Tokio>();

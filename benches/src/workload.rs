@@ -13,6 +13,7 @@ use crossbeam_utils::CachePadded;
 use futures_lite::future::yield_now;
 use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, oneshot};
+use tokio_wheel::Timer;
 use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
@@ -92,6 +93,17 @@ pub async fn ready_at_once<P: Peer>(iters: u64) -> Duration {
     for i in 0..iters {
         let outcome = P::timeout(LIMIT, ready(black_box(i))).await;
         let _ = black_box(outcome);
+    }
+    start.elapsed()
+}
+
+/// Sets and cancels sleeps of a `Timer`, which reuse no entry.
+pub async fn own(iters: u64) -> Duration {
+    let timer = Timer::current();
+    let start = Instant::now();
+    for _ in 0..iters {
+        let pending = is_pending(timer.sleep(LIMIT)).await;
+        assert!(pending);
     }
     start.elapsed()
 }
