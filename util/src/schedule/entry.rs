@@ -167,7 +167,7 @@ impl<W: Work> Entry<W> {
             false => (result, None),
         };
         inner.state = State::Taken(Some(result));
-        inner.status.is_finished = true;
+        (inner.status.is_running, inner.status.is_finished) = (false, true);
         let waiter = inner.waiter.take();
         drop(inner);
         unwind::discard(unused);
