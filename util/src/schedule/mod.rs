@@ -255,10 +255,7 @@ impl Scheduler {
     /// assert!(!scheduler.is_shutdown());
     /// # }
     /// ```
-    #[expect(
-        clippy::new_without_default,
-        reason = "a scheduler needs a runtime, and spawns a task"
-    )]
+    #[expect(clippy::new_without_default, reason = "a scheduler needs a runtime")]
     #[track_caller]
     pub fn new() -> Self {
         Self::builder().build()
