@@ -5,14 +5,14 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | `Waiting(Some)` | The timer wakes the entry at the deadline. | `Running` |
-//! | `Waiting(Some)` | `cancel`. | `Waiting(None)` |
-//! | `Waiting(Some)` | A shutdown of the scheduler wakes the entry. | `Ended` |
-//! | `Waiting(Some)` | The end of the runtime or of the timer wakes the entry. | `Waiting(None)` |
-//! | `Waiting(None)` | The thread has dropped the work. | `Ended` |
-//! | `Running` | A run of a periodic task has ended. | `Waiting(Some)` |
-//! | `Running` | The task ends. | `Ended` |
-//! | `Ended(Some)` | The handle takes the result, or is dropped. | `Ended(None)` |
+//! | `Waiting` | The timer wakes the entry at the deadline, and the task runs. | `Taken(None)` |
+//! | `Waiting` | `cancel`, or the end of the timer wakes the entry. The thread drops the work. | `Taken(None)` |
+//! | `Waiting` | A shutdown of the scheduler wakes the entry. | `Taken(Some)` |
+//! | `Taken(None)` | A run of a periodic task has ended. | `Waiting` |
+//! | `Taken(None)` | The task ends. | `Taken(Some)` |
+//! | `Taken(Some)` | The handle takes the result. | `Taken(None)` |
+//!
+//! An enum of two states, and flags for the others, is a word smaller than one of four: a pointer of `Waiting` tells which.
 //!
 //! # Rules
 //!
@@ -23,8 +23,8 @@
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns the work
 //!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
 //! * An entry that has ended holds neither its shard nor its timer (`tests/schedule/runtime_end.rs`).
-//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle) may still keep
-//!   the entry (`tests/schedule/cancel_handle.rs`).
+//! * After the `ScheduledTask` is dropped, nothing keeps a result: a [`CancelHandle`](super::CancelHandle) refers to the entry
+//!   weakly (`tests/schedule/cancel.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
@@ -65,6 +65,7 @@ pub(super) struct Status {
     pub(super) deadline: Instant,
     /// Whether the first run has started.
     pub(super) is_started: bool,
+    /// Whether a run is active, so that a periodic task without work can be canceled.
     is_running: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) is_cancelled: bool,

@@ -10,6 +10,9 @@
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock. The waker in a list is the entry's own.
 //!
+//! A list is a slab. Its memory doubles under its lock, for which allocators remap the pages of large blocks, and goes back as
+//! soon as no task waits.
+//!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
 use std::mem;

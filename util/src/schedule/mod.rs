@@ -100,7 +100,8 @@ use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
-/// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles to the same
+/// A scheduler belongs to the runtime on which it was built, and its tasks run there. It holds a
+/// [`Handle`](tokio::runtime::Handle) of this runtime, and needs no tokio task of its own. All clones are handles to the same
 /// scheduler. When the last handle is dropped, the waiting tasks stay scheduled.
 ///
 /// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks.
