@@ -5,14 +5,14 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | `Waiting(Some)` | The timer wakes the entry at the deadline. | `Running` |
-//! | `Waiting(Some)` | `cancel`. | `Waiting(None)` |
-//! | `Waiting(Some)` | A shutdown of the scheduler wakes the entry. | `Ended` |
-//! | `Waiting(Some)` | The end of the runtime or of the timer wakes the entry. | `Waiting(None)` |
-//! | `Waiting(None)` | The thread has dropped the work. | `Ended` |
-//! | `Running` | A run of a periodic task has ended. | `Waiting(Some)` |
-//! | `Running` | The task ends. | `Ended` |
-//! | `Ended(Some)` | The handle takes the result, or is dropped. | `Ended(None)` |
+//! | `Waiting` | The timer wakes the entry at the deadline, and the task runs. | `Taken(None)` |
+//! | `Waiting` | `cancel`, or the end of the timer wakes the entry. The thread drops the work. | `Taken(None)` |
+//! | `Waiting` | A shutdown of the scheduler wakes the entry. | `Taken(Some)` |
+//! | `Taken(None)` | A run of a periodic task has ended. | `Waiting` |
+//! | `Taken(None)` | The task ends. | `Taken(Some)` |
+//! | `Taken(Some)` | The handle takes the result. | `Taken(None)` |
+//!
+//! An enum of two states, and flags for the others, is a word smaller than one of four: a pointer of `Waiting` tells which.
 //!
 //! # Rules
 //!
@@ -23,8 +23,8 @@
 //! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns the work
 //!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
 //! * An entry that has ended holds neither its shard nor its timer (`tests/schedule/runtime_end.rs`).
-//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle) may still keep
-//!   the entry (`tests/schedule/cancel_handle.rs`).
+//! * After the `ScheduledTask` is dropped, nothing keeps a result: a [`CancelHandle`](super::CancelHandle) refers to the entry
+//!   weakly (`tests/schedule/cancel.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
@@ -53,7 +53,7 @@ pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
     /// did so. Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
     fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
 
-    /// Drops the waker and the result. The entry will also drop a result that comes later.
+    /// Drops the waker.
     fn detach(&self);
 }
 
@@ -65,11 +65,11 @@ pub(super) struct Status {
     pub(super) deadline: Instant,
     /// Whether the first run has started.
     pub(super) is_started: bool,
+    /// Whether a run is active, so that a periodic task without work can be canceled.
+    is_running: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) is_cancelled: bool,
     pub(super) is_finished: bool,
-    /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
-    is_detached: bool,
 }
 
 pub(super) struct Entry<W: Work> {
@@ -80,58 +80,49 @@ pub(super) struct Entry<W: Work> {
 
 struct Inner<W: Work> {
     state: State<W>,
-    /// `None` after the task has ended.
-    shard: Option<Arc<Shard>>,
     status: Status,
     /// The waker of the tokio task that awaits the handle.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    /// `None` while a thread drops the work.
-    Waiting(Option<W>),
-    Running,
-    /// The result. `None` after the handle has taken the result or was dropped.
-    Ended(Option<Result<W::Output, TaskError>>),
+    /// The work, and the shard whose list has the entry.
+    Waiting(W, Arc<Shard>),
+    /// The result of a task that has ended, unless the handle has taken it. `None` while a thread runs or drops the work.
+    Taken(Option<Result<W::Output, TaskError>>),
 }
 
 impl<W: Work> Inner<W> {
     /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
-    fn take(&mut self) -> Option<W> {
-        match &mut self.state {
-            State::Waiting(work) => work.take(),
-            _ => None,
+    fn take(&mut self) -> Option<(W, Arc<Shard>)> {
+        if let State::Taken(_) = self.state {
+            return None;
         }
-    }
-
-    fn take_result(&mut self) -> Option<Result<W::Output, TaskError>> {
-        match &mut self.state {
-            State::Ended(result) => result.take(),
-            _ => None,
+        match mem::replace(&mut self.state, State::Taken(None)) {
+            State::Waiting(work, shard) => Some((work, shard)),
+            State::Taken(_) => None,
         }
     }
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. If the scheduler refuses the work, returns it.
+    /// Schedules `work` for a deadline. If the scheduler refuses the work, returns it.
     pub(super) fn schedule(
         shard: &Arc<Shard>,
-        now: Instant,
-        deadline: Instant,
+        (now, deadline): (Instant, Instant),
         work: W,
     ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
             index: AtomicU64::new(0),
             inner: Mutex::new(Inner {
-                state: State::Waiting(Some(work)),
-                shard: Some(shard.clone()),
+                state: State::Waiting(work, shard.clone()),
                 status: Status {
                     id: shard.next_id(),
                     deadline,
                     is_started: false,
+                    is_running: false,
                     is_cancelled: false,
                     is_finished: false,
-                    is_detached: false,
                 },
                 waiter: None,
             }),
@@ -141,16 +132,17 @@ impl<W: Work> Entry<W> {
             Ok(true) => entry.clone().wake(),
             Err(refused) => {
                 let work = lock(&entry.inner).take();
-                return Err((work.expect("the task is in no list"), refused));
+                return Err((work.expect("the task is in no list").0, refused));
             }
         }
         Ok(entry)
     }
 
     /// Schedules the next run, unless the task was canceled or the scheduler has shut down.
-    fn schedule_next(self: Arc<Self>, shard: &Shard, work: W, deadline: Instant) {
+    fn schedule_next(self: Arc<Self>, shard: &Arc<Shard>, work: W, deadline: Instant) {
         let mut inner = lock(&self.inner);
-        (inner.state, inner.status.deadline) = (State::Waiting(Some(work)), deadline);
+        inner.state = State::Waiting(work, shard.clone());
+        (inner.status.deadline, inner.status.is_running) = (deadline, false);
         let times = (Instant::now(), deadline);
         let inserted = match inner.status.is_cancelled {
             true => Err(Refused::Shutdown),
@@ -163,51 +155,39 @@ impl<W: Work> Entry<W> {
             Ok(true) => self.wake(),
             Err(_) => {
                 unwind::discard(unused);
-                self.end(Err(TaskError(Cause::Shutdown)));
+                Self::end(lock(&self.inner), Err(TaskError(Cause::Shutdown)));
             }
         }
     }
 
-    /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was dropped, this method
-    /// drops the result.
-    fn end(&self, result: Result<W::Output, TaskError>) {
-        let mut result = Some(result);
-        let mut inner = lock(&self.inner);
-        if inner.status.is_cancelled || inner.status.is_detached {
-            drop(inner);
-            unwind::discard(result.take());
-            inner = lock(&self.inner);
-        }
-        if inner.status.is_cancelled {
-            result = Some(Err(TaskError(Cause::Cancelled)));
-        }
-        Self::finish(inner, result);
-    }
-
-    /// Stores the result for the handle, and wakes the tokio task that awaits the handle.
-    fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
-        inner.state = State::Ended(result);
-        inner.status.is_finished = true;
-        let (shard, waiter) = (inner.shard.take(), inner.waiter.take());
+    /// Stores the result for the handle, and wakes the tokio task that awaits the handle. A task that was canceled has no
+    /// other result.
+    fn end(mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, TaskError>) {
+        let (result, unused) = match inner.status.is_cancelled {
+            true => (Err(TaskError(Cause::Cancelled)), Some(result)),
+            false => (result, None),
+        };
+        inner.state = State::Taken(Some(result));
+        (inner.status.is_running, inner.status.is_finished) = (false, true);
+        let waiter = inner.waiter.take();
         drop(inner);
-        drop(shard);
+        unwind::discard(unused);
         waiter.into_iter().for_each(waker::wake);
     }
 }
 
 impl<W: Work> Wake for Entry<W> {
     /// Starts the task, because its deadline has passed. If the scheduler has shut down, hands the task to the shutdown. If
-    /// the runtime or the timer has ended, drops the work.
+    /// the timer has ended, drops the work.
     fn wake(self: Arc<Self>) {
         let mut inner = lock(&self.inner);
-        let (Some(work), Some(shard)) = (inner.take(), inner.shard.clone()) else {
+        let Some((work, shard)) = inner.take() else {
             return;
         };
         let Status { id, deadline, .. } = inner.status;
         let run = Box::pin(work.run(deadline));
-        let removed = shard.remove(&self.index, true);
-        let (runtime, is_closed) = (shard.common.runtime(), removed.is_none());
-        if is_closed && runtime.is_some() {
+        let is_open = !shard.common.timer.is_shutdown();
+        if !shard.remove(&self.index, true) && is_open {
             // The shutdown wakes the entry too, and then waits for the lock of the entry.
             lock(&shard.common.unstarted).push(Unstarted {
                 id,
@@ -215,20 +195,20 @@ impl<W: Work> Wake for Entry<W> {
                 is_periodic: W::PERIODIC,
                 future: Box::pin(async move { drop(run.await) }),
             });
-            Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
+            Self::end(inner, Err(TaskError(Cause::Shutdown)));
             return shard.ran();
         }
-        inner.state = State::Running;
-        inner.status.is_started |= runtime.is_some();
-        drop((inner, removed));
+        inner.status.is_started |= is_open;
+        inner.status.is_running = true;
+        drop(inner);
         let run = Run {
             run: Some(run),
-            entry: Some(self),
-            shard,
+            entry: self,
+            shard: shard.clone(),
         };
-        match runtime {
-            Some(runtime) => drop(runtime.spawn(run)),
-            None => drop(run),
+        match is_open {
+            true => drop(shard.common.runtime.spawn(run)),
+            false => drop(run),
         }
     }
 }
@@ -236,14 +216,11 @@ impl<W: Work> Wake for Entry<W> {
 impl<W: Work> Task for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.inner);
-        let Some(work) = inner.take() else {
-            let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
+        let Some((work, shard)) = inner.take() else {
+            let runs_again = W::PERIODIC && inner.status.is_running;
             return runs_again && !mem::replace(&mut inner.status.is_cancelled, true);
         };
-        let removed = inner
-            .shard
-            .as_ref()
-            .map(|shard| shard.remove(&self.index, false));
+        shard.remove(&self.index, false);
         let mut dropped = Ok(());
         // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
         if mem::needs_drop::<W>() {
@@ -252,8 +229,7 @@ impl<W: Work> Task for Entry<W> {
             inner = lock(&self.inner);
         }
         inner.status.is_cancelled = true;
-        Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
-        drop(removed);
+        Self::end(inner, Err(TaskError(Cause::Cancelled)));
         dropped.unwrap_or_else(|payload| resume_unwind(payload));
         true
     }
@@ -267,9 +243,9 @@ impl<W: Work> Task for Entry<W> {
             &self.inner,
             waker,
             |inner| &mut inner.waiter,
-            |inner| match inner.status.is_finished {
-                true => Poll::Ready(inner.take_result()),
-                false => Poll::Pending,
+            |inner| match &mut inner.state {
+                State::Taken(result) if inner.status.is_finished => Poll::Ready(result.take()),
+                _ => Poll::Pending,
             },
         ));
         *result.downcast_mut().expect("the handle knows its output") = ended;
@@ -277,11 +253,8 @@ impl<W: Work> Task for Entry<W> {
     }
 
     fn detach(&self) {
-        let mut inner = lock(&self.inner);
-        inner.status.is_detached = true;
-        let unused = (inner.waiter.take(), inner.take_result());
-        drop(inner);
-        drop(unused);
+        let waiter = lock(&self.inner).waiter.take();
+        drop(waiter);
     }
 }
 
@@ -289,7 +262,7 @@ impl<W: Work> Task for Entry<W> {
 /// future is still here when the run is dropped.
 struct Run<W: Work, R> {
     run: Option<Pin<Box<R>>>,
-    entry: Option<Arc<Entry<W>>>,
+    entry: Arc<Entry<W>>,
     shard: Arc<Shard>,
 }
 
@@ -298,42 +271,33 @@ impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let run = self.run.as_mut().expect("it has not ended");
-        let ran = match unwind::catch(|| run.as_mut().poll(cx)) {
+        let mut ran = match unwind::catch(|| run.as_mut().poll(cx)) {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
         // The handle sees the end only after the future is dropped.
-        let dropped = unwind::catch(|| self.run = None);
-        let entry = self.entry.take().expect("it has not ended");
-        let panic = match (ran, dropped) {
-            (Ok(ran), Ok(())) => {
-                match W::next(ran) {
-                    ControlFlow::Continue((work, next)) => {
-                        entry.schedule_next(&self.shard, work, next);
-                    }
-                    ControlFlow::Break(output) => entry.end(Ok(output)),
-                }
+        if let Err(panic) = unwind::catch(|| self.run = None) {
+            unwind::discard(mem::replace(&mut ran, Err(panic)));
+        }
+        let (entry, shard) = (&self.entry, &self.shard);
+        let result = match ran.map(W::next) {
+            Ok(ControlFlow::Continue((work, next))) => {
+                entry.clone().schedule_next(shard, work, next);
                 return Poll::Ready(());
             }
-            (Ok(ran), Err(panic)) => {
-                unwind::discard(ran);
-                panic
-            }
-            (Err(panic), dropped) => {
-                unwind::discard(dropped);
-                panic
-            }
+            Ok(ControlFlow::Break(output)) => Ok(output),
+            Err(panic) => Err(TaskError(Cause::Panicked(panic.into()))),
         };
-        entry.end(Err(TaskError(Cause::Panicked(panic.into()))));
+        Entry::end(lock(&entry.inner), result);
         Poll::Ready(())
     }
 }
 
 impl<W: Work, R> Drop for Run<W, R> {
     fn drop(&mut self) {
-        unwind::discard(self.run.take());
-        if let Some(entry) = self.entry.take() {
-            entry.end(Err(TaskError(Cause::Shutdown)));
+        if let Some(run) = self.run.take() {
+            unwind::discard(run);
+            Entry::end(lock(&self.entry.inner), Err(TaskError(Cause::Shutdown)));
         }
         self.shard.ran();
     }

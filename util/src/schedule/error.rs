@@ -1,6 +1,6 @@
 //! The errors of a scheduler and of its tasks.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::{any::Any, error::Error, fmt};
 
 use crate::{ground::unwind, limit::lock};
@@ -129,7 +129,7 @@ impl<F> ScheduleError<F> {
     /// # }
     /// ```
     pub fn into_inner(self) -> F {
-        unlocked(self.task)
+        self.task.into_inner().expect("no thread locks it")
     }
 }
 
@@ -292,7 +292,9 @@ impl TaskError {
     /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Cause::Panicked(payload) => Ok(unlocked(payload)),
+            Cause::Panicked(payload) => Ok(payload
+                .into_inner()
+                .expect("no thread panics under the lock")),
             cause => Err(Self(cause)),
         }
     }
@@ -320,8 +322,3 @@ impl fmt::Display for TaskError {
 }
 
 impl Error for TaskError {}
-
-/// Returns the value of a mutex that no thread has locked.
-fn unlocked<T>(mutex: Mutex<T>) -> T {
-    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
-}

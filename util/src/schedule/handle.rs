@@ -1,7 +1,8 @@
 //! The handles of a scheduled task.
 
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
-use std::{fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, marker::PhantomData, pin::Pin};
 
 use tokio::{task::coop, time::Instant};
 
@@ -120,7 +121,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel_handle(&self) -> CancelHandle {
-        let task = self.task.clone();
+        let task = Arc::downgrade(&self.task);
         CancelHandle { task }
     }
 
@@ -266,7 +267,7 @@ impl<T: 'static> Future for ScheduledTask<T> {
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        // If no other thread can see the task, the drop of the entry drops the waker and the result.
+        // If no other thread can see the task, the drop of the entry drops the waker.
         if Arc::strong_count(&self.task) > 1 {
             self.task.detach();
         }
@@ -317,7 +318,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// ```
 #[derive(Clone)]
 pub struct CancelHandle {
-    task: Arc<dyn Task>,
+    task: Weak<dyn Task>,
 }
 
 impl CancelHandle {
@@ -344,7 +345,7 @@ impl CancelHandle {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.task.cancel()
+        self.task.upgrade().is_some_and(|task| task.cancel())
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
@@ -366,14 +367,16 @@ impl CancelHandle {
     /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.task.status().is_finished
+        self.task
+            .upgrade()
+            .is_none_or(|task| task.status().is_finished)
     }
 }
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("CancelHandle")
-            .field(&self.task.status())
+            .field(&self.task.upgrade().map(|task| task.status()))
             .finish()
     }
 }

@@ -10,30 +10,31 @@
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock. The waker in a list is the entry's own.
 //!
+//! A list is a slab. Its memory doubles under its lock, for which allocators remap the pages of large blocks, and goes back as
+//! soon as no task waits.
+//!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
-use std::{
-    mem,
-    sync::{Arc, Weak},
-    task::{Context, Poll, Waker},
-};
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
+use slab::Slab;
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
 use tokio_wheel::{Sleep, Timer};
 
-use super::{error::Refused, places::Places, unstarted::Unstarted};
+use super::{error::Refused, unstarted::Unstarted};
 use crate::ground::sync::{AtomicU64, Mutex, Ordering::Relaxed, lock};
+
+/// A list that becomes empty keeps memory for this many tasks. So a list that grows and shrinks by one does not allocate
+/// each time.
+const KEPT: usize = 256;
 
 /// What the lists of a scheduler share.
 pub(super) struct Common {
-    timer: Timer,
-    /// The runtime of the tasks. A scheduler that is kept must not keep a runtime that has ended, so a task of the runtime
-    /// owns the handle.
-    runtime: Weak<Handle>,
-    /// Ends this task when it is dropped.
-    _open: Mutex<oneshot::Sender<()>>,
+    pub(super) timer: Timer,
+    /// The runtime of the tasks.
+    pub(super) runtime: Handle,
     /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all threads would
     /// write to the cache line of the number.
     limit: Option<(usize, AtomicU64)>,
@@ -44,44 +45,14 @@ pub(super) struct Common {
 }
 
 impl Common {
-    pub(super) fn new(timer: Timer, max_pending: Option<usize>) -> Arc<Self> {
-        let runtime = Arc::new(Handle::current());
-        let (open, ended) = oneshot::channel();
-        let common = Self {
-            timer,
-            runtime: Arc::downgrade(&runtime),
-            _open: Mutex::new(open),
-            limit: max_pending.map(|max| (max, AtomicU64::new(0))),
-            unstarted: Mutex::default(),
-            idle: Notify::new(),
-        };
-        tokio::spawn(async move {
-            let _ended = ended.await;
-            drop(runtime);
-        });
-        Arc::new(common)
-    }
-
-    /// Returns whether neither the runtime nor the timer has ended.
-    pub(super) fn is_open(&self) -> bool {
-        !self.timer.is_shutdown() && self.runtime.strong_count() > 0
-    }
-
-    /// Returns the runtime, unless it or the timer has ended.
-    pub(super) fn runtime(&self) -> Option<Arc<Handle>> {
-        self.runtime.upgrade().filter(|_| self.is_open())
-    }
-
     /// Counts one more waiting task, unless it is a first run and the limit is reached.
     fn count(&self, is_first: bool) -> Result<(), Refused> {
         let Some((max, pending)) = &self.limit else {
             return Ok(());
         };
         let one_more = |pending| (!is_first || pending < *max as u64).then_some(pending + 1);
-        match pending.fetch_update(Relaxed, Relaxed, one_more) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Refused::Full(*max)),
-        }
+        let counted = pending.fetch_update(Relaxed, Relaxed, one_more);
+        counted.map(drop).map_err(|_| Refused::Full(*max))
     }
 
     fn uncount(&self, tasks: usize) {
@@ -99,23 +70,37 @@ pub(super) struct Shard {
     list: Mutex<List>,
 }
 
-#[derive(Default)]
 struct List {
-    waiting: Places<Waiting>,
+    /// Each waiting task: its waker, and the sleep that wakes it. `None` after a shutdown.
+    waiting: Option<Slab<(Waker, Sleep)>>,
     running: usize,
-    is_closed: bool,
 }
 
-/// A waiting task: its waker, and the sleep that wakes it.
-type Waiting = (Waker, Sleep);
-
 impl Shard {
-    pub(super) fn new(common: Arc<Common>, number: usize) -> Arc<Self> {
-        Arc::new(Self {
-            common,
-            next_id: AtomicU64::new((number as u64) << 48),
-            list: Mutex::default(),
-        })
+    /// Creates the lists of a scheduler: one for each worker, and one for threads that are no workers.
+    #[track_caller]
+    pub(super) fn all(timer: Timer, max_pending: Option<usize>) -> Arc<[Arc<Self>]> {
+        let runtime = Handle::current();
+        let workers = runtime.metrics().num_workers() as u64;
+        let common = Arc::new(Common {
+            timer,
+            runtime,
+            limit: max_pending.map(|max| (max, AtomicU64::new(0))),
+            unstarted: Mutex::default(),
+            idle: Notify::new(),
+        });
+        let shard = |number| {
+            let waiting = Some(Slab::new());
+            Arc::new(Self {
+                common: common.clone(),
+                next_id: AtomicU64::new(number << 48),
+                list: Mutex::new(List {
+                    waiting,
+                    running: 0,
+                }),
+            })
+        };
+        (0..=workers).map(shard).collect()
     }
 
     /// Returns a number that no other task of the scheduler has.
@@ -132,40 +117,43 @@ impl Shard {
         (now, deadline): (Instant, Instant),
         is_first: bool,
     ) -> Result<bool, Refused> {
+        let timer = &self.common.timer;
         self.common.count(is_first)?;
-        let mut sleep = self.common.timer.sleep_until(deadline);
+        let mut sleep = timer.sleep_until(deadline);
         let mut list = lock(&self.list);
-        let is_due = match deadline <= now {
-            _ if list.is_closed => None,
-            true => self.common.is_open().then_some(true),
-            false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
-                Poll::Pending => Some(false),
-                Poll::Ready(reached) => reached.ok().map(|()| true),
-            },
-        };
-        if is_due.is_some() {
-            index.store(list.waiting.insert((waker, sleep)) as u64, Relaxed);
-        } else {
-            // The waker and the sleep are dropped without the lock.
-            drop(list);
-            self.common.uncount(1);
+        if let Some(waiting) = &mut list.waiting {
+            let is_due = match deadline <= now {
+                true => (!timer.is_shutdown()).then_some(true),
+                false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
+                    Poll::Pending => Some(false),
+                    Poll::Ready(reached) => reached.ok().map(|()| true),
+                },
+            };
+            if let Some(is_due) = is_due {
+                index.store(waiting.insert((waker, sleep)) as u64, Relaxed);
+                return Ok(is_due);
+            }
         }
-        is_due.ok_or(Refused::Shutdown)
+        drop(list);
+        self.common.uncount(1);
+        Err(Refused::Shutdown)
     }
 
-    /// Removes a task. If it `starts`, counts it as running, until a call of [`ran`](Self::ran). Returns `None` if the list
+    /// Removes a task. If it `starts`, counts it as running, until a call of [`ran`](Self::ran). Returns `false` if the list
     /// is closed: the task is the shutdown's.
-    pub(super) fn remove(&self, index: &AtomicU64, starts: bool) -> Option<Waiting> {
+    pub(super) fn remove(&self, index: &AtomicU64, starts: bool) -> bool {
         let mut list = lock(&self.list);
         list.running += usize::from(starts);
-        if list.is_closed {
-            return None;
-        }
-        let (removed, unused) = list.waiting.remove(index.load(Relaxed) as usize);
+        let Some(waiting) = &mut list.waiting else {
+            return false;
+        };
+        let removed = waiting.remove(index.load(Relaxed) as usize);
+        let is_unused = waiting.is_empty() && waiting.capacity() > KEPT;
+        let unused = is_unused.then(|| mem::take(waiting));
         drop(list);
-        drop(unused);
+        drop((removed, unused));
         self.common.uncount(1);
-        Some(removed)
+        true
     }
 
     /// Records that a task that was running does not run any more.
@@ -179,19 +167,16 @@ impl Shard {
         }
     }
 
-    /// Returns the number of waiting tasks, the number of running tasks, and whether the list is closed.
-    pub(super) fn counts(&self) -> (usize, usize, bool) {
+    /// Returns the number of waiting tasks, or `None` if the list is closed, and the number of running tasks.
+    pub(super) fn counts(&self) -> (Option<usize>, usize) {
         let list = lock(&self.list);
-        (list.waiting.len(), list.running, list.is_closed)
+        (list.waiting.as_ref().map(Slab::len), list.running)
     }
 
     /// Closes the list, and returns the waiting tasks.
-    pub(super) fn close(&self) -> impl Iterator<Item = Waiting> {
-        let mut list = lock(&self.list);
-        list.is_closed = true;
-        let waiting = mem::take(&mut list.waiting);
-        drop(list);
-        self.common.uncount(waiting.len());
-        waiting.into_values()
+    pub(super) fn close(&self) -> Slab<(Waker, Sleep)> {
+        let closed = lock(&self.list).waiting.take().unwrap_or_default();
+        self.common.uncount(closed.len());
+        closed
     }
 }

@@ -91,7 +91,7 @@ impl Witness {
 
 fn entry<W: Work>(scheduler: &Scheduler, work: W) -> (ScheduledTask<W::Output>, Arc<Entry<W>>) {
     let now = Instant::now();
-    let entry = Entry::schedule(&scheduler.shards[0], now, now + HOUR, work);
+    let entry = Entry::schedule(&scheduler.shards[0], (now, now + HOUR), work);
     let Ok(entry) = entry else {
         panic!("the scheduler refused the task");
     };

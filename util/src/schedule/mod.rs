@@ -79,7 +79,6 @@ mod list;
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
-mod places;
 mod unstarted;
 mod work;
 
@@ -90,22 +89,22 @@ pub use work::RunOutput;
 
 use std::{fmt, future::Future, mem, sync::Arc};
 
-use tokio::runtime::{Handle, worker_index};
+use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
 use crate::{ground::sync::lock, limit::saturating_add};
 use entry::Entry;
-use list::{Common, Shard};
+use list::Shard;
 use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
-/// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles to the same
+/// A scheduler belongs to the runtime on which it was built, and its tasks run there. It holds a
+/// [`Handle`](tokio::runtime::Handle) of this runtime, and needs no tokio task of its own. All clones are handles to the same
 /// scheduler. When the last handle is dropped, the waiting tasks stay scheduled.
 ///
-/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler needs one
-/// tokio task, no matter how many tasks wait.
+/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks.
 ///
 /// # Examples
 ///
@@ -234,10 +233,7 @@ impl Builder {
             Some(timer) => timer,
             None => Timer::current(),
         };
-        let shards = 0..=Handle::current().metrics().num_workers();
-        let common = Common::new(timer, self.max_pending);
-        let shards = shards.map(|number| Shard::new(common.clone(), number));
-        let shards = shards.collect();
+        let shards = Shard::all(timer, self.max_pending);
         Scheduler { shards }
     }
 }
@@ -260,10 +256,7 @@ impl Scheduler {
     /// assert!(!scheduler.is_shutdown());
     /// # }
     /// ```
-    #[expect(
-        clippy::new_without_default,
-        reason = "a scheduler needs a runtime, and spawns a task"
-    )]
+    #[expect(clippy::new_without_default, reason = "a scheduler needs a runtime")]
     #[track_caller]
     pub fn new() -> Self {
         Self::builder().build()
@@ -307,7 +300,7 @@ impl Scheduler {
     /// # }
     /// ```
     pub fn pending(&self) -> usize {
-        self.shards.iter().map(|shard| shard.counts().0).sum()
+        self.shards.iter().filter_map(|it| it.counts().0).sum()
     }
 
     /// Returns whether the scheduler or its runtime has shut down. The scheduler then refuses all tasks.
@@ -329,7 +322,7 @@ impl Scheduler {
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
         let last = &self.shards[self.shards.len() - 1];
-        last.counts().2 || !last.common.is_open()
+        last.counts().0.is_none() || last.common.timer.is_shutdown()
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.
@@ -642,7 +635,7 @@ impl Scheduler {
     pub fn shutdown(&self) -> Vec<Unstarted> {
         // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        for (waker, sleep) in closed.into_iter().flatten() {
+        for (_, (waker, sleep)) in closed.into_iter().flatten() {
             drop(sleep);
             waker.wake();
         }
@@ -704,7 +697,7 @@ impl Scheduler {
         let now = Instant::now();
         let last = self.shards.len() - 1;
         let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
-        match Entry::schedule(shard, now, first(now), work) {
+        match Entry::schedule(shard, (now, first(now)), work) {
             Ok(task) => Ok(ScheduledTask::new(task)),
             Err((work, reason)) => Err(ScheduleError {
                 task: given(work).into(),

@@ -94,16 +94,16 @@ fn next_deadline(
     behavior: MissedTickBehavior,
 ) -> Instant {
     let lateness = started.saturating_duration_since(due);
-    match behavior {
-        _ if lateness <= TOLERANCE => saturating_add(due, period),
-        MissedTickBehavior::Delay => saturating_add(started, period),
+    let from = match behavior {
+        _ if lateness <= TOLERANCE => due,
+        MissedTickBehavior::Delay => started,
         MissedTickBehavior::Skip => {
             let missed = lateness.as_nanos() / period.as_nanos();
-            let past = Duration::from_nanos((missed * period.as_nanos()) as u64);
-            saturating_add(due + past, period)
+            due + Duration::from_nanos((missed * period.as_nanos()) as u64)
         }
-        _ => saturating_add(due, period),
-    }
+        _ => due,
+    };
+    saturating_add(from, period)
 }
 
 /// The types that a run of a periodic task may return.
