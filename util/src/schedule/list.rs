@@ -10,25 +10,18 @@
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock. The waker in a list is the entry's own.
 //!
-//! A list is a slab. Its memory doubles under its lock, for which allocators remap the pages of large blocks, and goes back as
-//! soon as no task waits.
+//! * A list grows by a [chunk](super::places), so no hold of its lock copies it.
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use slab::Slab;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 use tokio_wheel::{Sleep, Timer};
 
-use super::{error::Refused, unstarted::Unstarted};
+use super::{error::Refused, places::Places, unstarted::Unstarted};
 use crate::ground::sync::{AtomicU64, Mutex, Ordering::Relaxed, lock};
-
-/// A list that becomes empty keeps memory for this many tasks. So a list that grows and shrinks by one does not allocate
-/// each time.
-const KEPT: usize = 256;
 
 /// What the lists of a scheduler share.
 pub(super) struct Common {
@@ -72,7 +65,7 @@ pub(super) struct Shard {
 
 struct List {
     /// Each waiting task: its waker, and the sleep that wakes it. `None` after a shutdown.
-    waiting: Option<Slab<(Waker, Sleep)>>,
+    waiting: Option<Places<(Waker, Sleep)>>,
     running: usize,
 }
 
@@ -90,7 +83,7 @@ impl Shard {
             idle: Notify::new(),
         });
         let shard = |number| {
-            let waiting = Some(Slab::new());
+            let waiting = Some(Places::default());
             Arc::new(Self {
                 common: common.clone(),
                 next_id: AtomicU64::new(number << 48),
@@ -148,10 +141,8 @@ impl Shard {
             return false;
         };
         let removed = waiting.remove(index.load(Relaxed) as usize);
-        let is_unused = waiting.is_empty() && waiting.capacity() > KEPT;
-        let unused = is_unused.then(|| mem::take(waiting));
         drop(list);
-        drop((removed, unused));
+        drop(removed);
         self.common.uncount(1);
         true
     }
@@ -170,11 +161,11 @@ impl Shard {
     /// Returns the number of waiting tasks, or `None` if the list is closed, and the number of running tasks.
     pub(super) fn counts(&self) -> (Option<usize>, usize) {
         let list = lock(&self.list);
-        (list.waiting.as_ref().map(Slab::len), list.running)
+        (list.waiting.as_ref().map(Places::len), list.running)
     }
 
     /// Closes the list, and returns the waiting tasks.
-    pub(super) fn close(&self) -> Slab<(Waker, Sleep)> {
+    pub(super) fn close(&self) -> Places<(Waker, Sleep)> {
         let closed = lock(&self.list).waiting.take().unwrap_or_default();
         self.common.uncount(closed.len());
         closed

@@ -79,6 +79,7 @@ mod list;
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
+mod places;
 mod unstarted;
 mod work;
 
@@ -96,6 +97,7 @@ use tokio_wheel::{Duration, Timer};
 use crate::{ground::sync::lock, limit::saturating_add};
 use entry::Entry;
 use list::Shard;
+use places::Places;
 use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
@@ -635,7 +637,7 @@ impl Scheduler {
     pub fn shutdown(&self) -> Vec<Unstarted> {
         // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        for (_, (waker, sleep)) in closed.into_iter().flatten() {
+        for (waker, sleep) in closed.into_iter().flat_map(Places::into_values) {
             drop(sleep);
             waker.wake();
         }
