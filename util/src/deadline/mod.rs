@@ -66,7 +66,7 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
+use tokio::{task, time::Instant};
 
 pub use error::Exceeded;
 pub use scope::Deadline;
@@ -245,8 +245,9 @@ impl<F: Future> Future for Outside<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let is_inside = scope::current().is_some();
-        let entered = Entered::new(None);
+        let task = task::try_id();
+        let is_inside = scope::current(task, |_, _| ()).is_some();
+        let entered = Entered::new(task, None, false);
         let polled = self.project().future.poll(cx);
         drop(entered);
         if is_inside && polled.is_pending() {

@@ -10,7 +10,10 @@ use std::{
 
 use pin_project_lite::pin_project;
 use tokio::{
-    task::coop::{has_budget_remaining, poll_proceed},
+    task::{
+        self, Id,
+        coop::{has_budget_remaining, poll_proceed},
+    },
     time::Instant,
 };
 use tokio_wheel::{Sleep, sleep_until};
@@ -72,13 +75,6 @@ enum Phase {
     Timed,
 }
 
-/// What a limit without an entry in the timer does.
-enum Next {
-    Pass,
-    Register { is_new: bool },
-    Fail(Deadline),
-}
-
 impl<F> Within<F> {
     /// Limits a future from its first poll on.
     #[inline]
@@ -137,8 +133,9 @@ impl<F> Within<F> {
             name,
             set_at,
         };
-        let is_covered = scope::current().is_some_and(|outer| outer.deadline.instant <= instant);
-        let entered = (!is_covered).then(|| Entered::new(Some((deadline, false))));
+        let task = task::try_id();
+        let is_covered = scope::current(task, |outer, _| outer.instant <= instant) == Some(true);
+        let entered = (!is_covered).then(|| Entered::new(task, Some(deadline), false));
         let future = call();
         drop(entered);
         Self {
@@ -176,19 +173,17 @@ impl<F: Future> Future for Within<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let is_registered = match this.next() {
-            Next::Pass => return this.future.poll(cx).map(Ok),
-            Next::Register { is_new } => !is_new,
-            Next::Fail(outer) => {
-                ready!(poll_proceed(cx)).made_progress();
-                return Poll::Ready(Err(Exceeded::new(outer, true)));
-            }
+        let (task, is_registered) = (task::try_id(), *this.phase != Phase::New);
+        if this.has_no_time(task) {
+            ready!(poll_proceed(cx)).made_progress();
+            let outer = Deadline::current().expect("a scope has ended");
+            return Poll::Ready(Err(Exceeded::new(outer, true)));
+        }
+        let (Phase::Timed, Some(sleep)) = (*this.phase, &mut *this.sleep) else {
+            return this.future.poll(cx).map(Ok);
         };
-        let sleep = this
-            .sleep
-            .as_mut()
-            .expect("a limit with an entry has a deadline");
-        let deadline = Deadline {
+        // Where the deadline is needed, it is made anew, because a copy of it would have to wait until it is made.
+        let deadline = |sleep: &Sleep| Deadline {
             instant: sleep.deadline(),
             limit: *this.limit,
             name: *this.name,
@@ -197,7 +192,7 @@ impl<F: Future> Future for Within<F> {
         let had_budget = has_budget_remaining();
         let mut has_ended = is_registered && sleep.poll_elapsed(cx).is_ready();
         if !has_ended || *this.must_go_on {
-            let entered = Entered::new(Some((deadline, has_ended)));
+            let entered = Entered::new(task, Some(deadline(sleep)), has_ended);
             if let Poll::Ready(output) = this.future.poll(cx) {
                 return Poll::Ready(Ok(output));
             }
@@ -213,59 +208,55 @@ impl<F: Future> Future for Within<F> {
         if !had_budget || has_budget_remaining() {
             ready!(poll_proceed(cx)).made_progress();
         }
-        Poll::Ready(Err(Exceeded::new(deadline, *this.is_outer)))
+        Poll::Ready(Err(Exceeded::new(deadline(sleep), *this.is_outer)))
     }
 }
 
 impl<F> Projected<'_, F> {
+    /// Chooses the phase of a poll, or returns whether the first poll is in a scope that has ended.
     #[inline]
-    fn next(&mut self) -> Next {
+    fn has_no_time(&mut self, task: Option<Id>) -> bool {
         if *self.phase == Phase::Unlimited {
-            return Next::Pass;
+            return false;
         }
-        let outer = scope::current();
+        let outer = scope::current(task, |it, has_ended| (it.instant, it.limit, has_ended));
+        let end = outer.map(|outer| outer.0);
         let is_first = matches!(*self.phase, Phase::New | Phase::Known);
-        if let Some(outer) = outer.as_ref().filter(|_| is_first) {
-            if outer.has_ended {
-                return Next::Fail(outer.deadline);
+        if let Some((end, limit, has_ended)) = outer.filter(|_| is_first) {
+            if has_ended {
+                return true;
             }
             // A limit that starts later and is as long ends later. So most inner limits do not read the clock.
-            if self.sleep.is_none() && outer.deadline.limit <= *self.limit {
-                let latest = saturating_add(outer.deadline.instant, *self.limit);
-                *self.sleep = Some(sleep_until(latest));
+            if self.sleep.is_none() && limit <= *self.limit {
+                *self.sleep = Some(sleep_until(saturating_add(end, *self.limit)));
                 *self.phase = Phase::Covered;
-                return Next::Pass;
+                return false;
             }
         }
-        let is_new = *self.phase == Phase::New;
         let sleep = match &mut *self.sleep {
             Some(sleep) => sleep,
             none => {
                 let now = Instant::now();
                 // The scope may have ended in the middle of its poll.
-                if let Some(outer) = outer.filter(|outer| outer.deadline.instant <= now) {
-                    return Next::Fail(outer.deadline);
+                if end.is_some_and(|end| end <= now) {
+                    return true;
                 }
                 none.insert(sleep_until(saturating_add(now, *self.limit)))
             }
         };
-        let ends = outer.map(|outer| outer.deadline.instant);
-        let mut covers = ends.is_some_and(|end| end <= sleep.deadline());
+        let mut covers = end.is_some_and(|end| end <= sleep.deadline());
         if *self.phase == Phase::Covered {
             if covers {
-                return Next::Pass;
+                return false;
             }
             // The future has left the scope. Its limit started at this moment at the latest.
             let latest = saturating_add(Instant::now(), *self.limit);
             if latest < sleep.deadline() {
                 *sleep = sleep_until(latest);
-                covers = ends.is_some_and(|end| end <= latest);
+                covers = end.is_some_and(|end| end <= latest);
             }
         }
         *self.phase = if covers { Phase::Passed } else { Phase::Timed };
-        match covers {
-            true => Next::Pass,
-            false => Next::Register { is_new },
-        }
+        false
     }
 }

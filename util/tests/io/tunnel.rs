@@ -141,6 +141,7 @@ async fn a_tunnel_whose_last_bytes_wait_is_half_closed() {
 /// Fails each operation of the kind that the test has chosen.
 struct Failing {
     inner: DuplexStream,
+    kind: ErrorKind,
     operation: Arc<Mutex<&'static str>>,
 }
 
@@ -151,7 +152,7 @@ impl Failing {
         poll: impl FnOnce(Pin<&mut DuplexStream>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if *self.operation.lock().unwrap() == operation {
-            return Poll::Ready(Err(io::Error::other(operation)));
+            return Poll::Ready(Err(io::Error::new(self.kind, operation)));
         }
         poll(Pin::new(&mut self.inner))
     }
@@ -194,6 +195,7 @@ async fn a_tunnel_that_fails_has_its_counts_and_the_side() {
             let chosen = Arc::new(Mutex::new(""));
             let failing = Failing {
                 inner,
+                kind: ErrorKind::Other,
                 operation: chosen.clone(),
             };
             let mut tunnel: task::Spawn<Pin<Box<dyn Future<Output = TunnelEnd>>>> =
@@ -234,6 +236,22 @@ async fn interrupted_operations_are_repeated() {
         .write(b"12")
         .build();
     assert_end(&tunnel(a, b).await, "Closed", 2, 0);
+}
+
+/// Other tasks run meanwhile, and the limit ends the tunnel.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_always_interrupted_is_idle() {
+    let (inner, _peer) = duplex(64);
+    let failing = Failing {
+        inner,
+        kind: ErrorKind::Interrupted,
+        operation: Arc::new(Mutex::new("read")),
+    };
+    let running = tokio::spawn(tunnel(failing, tokio::io::empty()).idle(secs(10)));
+    tokio::task::yield_now().await;
+    assert!(!running.is_finished());
+    advance(secs(11)).await;
+    assert_end(&running.await.unwrap(), "Idle", 0, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,7 +386,7 @@ impl AsyncWrite for Torrent {
 async fn no_direction_and_no_task_starves() {
     let [a, b] = [(); 2].map(|()| Arc::<AtomicUsize>::default());
     let running = tokio::spawn(tunnel(Torrent(a.clone()), Torrent(b.clone())));
-    for _ in 0..10 {
+    for _ in 0..40 {
         tokio::task::yield_now().await;
     }
     running.abort();

@@ -14,6 +14,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    task::coop::poll_proceed,
     time::Instant,
 };
 
@@ -28,6 +29,9 @@ use tokio_wheel::Sleep;
 /// How many bytes a direction reads at most before it writes them, by default. It is tokio's size.
 const BUFFER: usize = 8 * 1_024;
 
+/// After how many polls that use up the budget the other direction comes first.
+const EXHAUSTED: u32 = 16;
+
 /// Copies between `a` and `b` in both directions, with limits.
 ///
 /// When one stream ends, the tunnel writes the remaining bytes, shuts down the other stream, and keeps copying in the other
@@ -36,7 +40,7 @@ const BUFFER: usize = 8 * 1_024;
 ///
 /// * It can end sooner: after an [`idle`](Tunnel::idle) and a [`half_close`](Tunnel::half_close) timeout.
 /// * Its output, a [`TunnelEnd`], has the bytes of both directions, even if a stream has failed.
-/// * In a task of tokio, a direction that always has bytes to copy does not keep the other one waiting.
+/// * In a task of tokio, a direction that always has bytes to copy keeps the other one waiting for at most 16 polls.
 ///
 /// [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html
 ///
@@ -97,6 +101,7 @@ where
         a_to_b: Direction::new(BUFFER),
         b_to_a: Direction::new(BUFFER),
         first: Side::A,
+        exhausted: 0,
         idle: None,
         half_close: None,
         last: None,
@@ -114,6 +119,8 @@ pub struct Tunnel<A, B> {
     b_to_a: Direction,
     /// The stream that the next poll reads first.
     first: Side,
+    /// How many polls with this order have used up the budget.
+    exhausted: u32,
     idle: Option<Duration>,
     half_close: Option<Duration>,
     /// When something moved for the last time, or the first poll. `None` before the first poll and while a poll moves
@@ -244,9 +251,11 @@ impl<A, B> Tunnel<A, B> {
             };
             is_pending |= polled.is_pending();
         }
-        // The direction that came first may have used up the budget. Otherwise the order stays, because a direction that is
-        // last and then first finds few bytes to read.
-        if !has_budget_remaining() {
+        // The direction that came first may have used up the budget. The order stays for a while, because a direction that
+        // is last and then first finds few bytes to read.
+        self.exhausted += u32::from(!has_budget_remaining());
+        if self.exhausted == EXHAUSTED {
+            self.exhausted = 0;
             self.first = self.first.other();
         }
         if is_pending {
@@ -292,8 +301,13 @@ where
         let reason = loop {
             break match this.poll_copy(cx) {
                 Poll::Ready(Ok(())) => TunnelReason::Closed,
+                // Without budget, the task lets others run, and the limit may end a stream that is always interrupted.
                 Poll::Ready(Err((_, error))) if error.kind() == io::ErrorKind::Interrupted => {
-                    continue;
+                    if let Poll::Ready(unit) = poll_proceed(cx) {
+                        unit.made_progress();
+                        continue;
+                    }
+                    ready!(this.poll_limit(had_budget, cx))
                 }
                 Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
                 Poll::Pending => ready!(this.poll_limit(had_budget, cx)),
