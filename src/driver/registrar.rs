@@ -17,12 +17,17 @@ use crate::{
     driver::{
         clock::Clock,
         entry::{Entry, Owner},
-        shard::{Refused, Shard},
+        shard::Shard,
         shared::Shared,
         spare::Spares,
     },
+    error::TimerShutdown,
     ground::{sync::Ordering, thread::is_current, unwind, waker},
 };
+
+/// The key of a new entry, or `None` if the deadline has passed. An error if the timer has ended, or is another runtime's
+/// default timer.
+pub(crate) type Registered = Result<Option<Key>, TimerShutdown>;
 
 /// Registers futures in one shard of one timer.
 ///
@@ -88,7 +93,7 @@ impl Registrar {
     /// Registers a future by a clone of its task's waker and the place that made it. The driver wakes the clone at
     /// `deadline`.
     #[inline]
-    pub(crate) fn register(&self, deadline: Instant, of: Owner<'_>) -> Result<Key, Refused> {
+    pub(crate) fn register(&self, deadline: Instant, of: Owner<'_>) -> Registered {
         let tick = self.clock.deadline(deadline);
         if self.shard.published.needs_the_time(tick) {
             return self.register_near(deadline, tick, of);
@@ -106,10 +111,10 @@ impl Registrar {
     /// A thread that was a worker of the default timer's runtime may run another runtime by now, so it looks its timer up
     /// again: see [`default`](crate::timer::default).
     #[cold]
-    fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Result<Key, Refused> {
+    fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Registered {
         let is_here = is_current(self.shared.agenda.runtime);
         if self.is_default && !is_here {
-            return Err(Refused::Elsewhere);
+            return Err(TimerShutdown(()));
         }
         let now = self.clock.present();
         let tick = if now < deadline {
@@ -117,7 +122,7 @@ impl Registrar {
         } else if is_here && self.clock.has_just_passed(deadline, now) {
             self.clock.reached(now) + 1
         } else {
-            return Err(Refused::Due);
+            return Ok(None);
         };
         let now = self.clock.reached(now);
         // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
@@ -128,18 +133,19 @@ impl Registrar {
     }
 
     #[inline]
-    fn add_entry(&self, now: Option<Tick>, at: Tick, of: Owner<'_>) -> Result<Key, Refused> {
+    fn add_entry(&self, now: Option<Tick>, at: Tick, of: Owner<'_>) -> Registered {
         let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());
         let spares = self.spares.as_deref();
         if let Some((spares, key)) = spares.and_then(|it| Some((it, it.keys().next()?))) {
             let taken = (self.shard).take_over((spares, key), now, at, of, wake_for);
             match taken {
-                Ok(()) => return Ok(key),
+                Ok(()) => return Ok(Some(key)),
                 // The panic of another task's waker would harm this task.
                 Err(unused) => unwind::discard(unused),
             }
         }
-        self.shard.register(now, at, Entry::new(of), wake_for)
+        let key = self.shard.register(now, at, Entry::new(of), wake_for)?;
+        Ok(Some(key))
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.

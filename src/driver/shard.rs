@@ -26,7 +26,12 @@
 
 #[cfg(feature = "call-sites")]
 use std::panic::Location;
-use std::{mem, ops::ControlFlow, sync::Arc, task::Waker};
+use std::{
+    mem,
+    ops::ControlFlow,
+    sync::Arc,
+    task::{Poll, Waker},
+};
 
 use bounded_wheel::{Key, NEVER, Order, Refill, Removed, Tick};
 
@@ -38,6 +43,7 @@ use crate::{
         spare::{Keepers, Spares},
         turn::Turn,
     },
+    error::TimerShutdown,
     ground::{
         sync::{Mutex, MutexGuard, Wheel},
         unwind,
@@ -76,29 +82,6 @@ struct State {
 #[cfg(not(tokio_wheel_loom))]
 const _: () = assert!(align_of::<State>() == align_of::<u64>());
 
-/// The reason why a shard refused a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// The deadline has expired.
-    Due,
-    /// The shard is closed, because its timer has shut down.
-    Closed,
-    /// The timer is the default timer of another runtime than the current one.
-    Elsewhere,
-}
-
-/// The state of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryState {
-    /// The entry is in the wheel.
-    Pending,
-    /// The driver has fired the entry.
-    Fired,
-    /// The entry is not in the wheel, and the shard is closed. Either the entry has fired, or the shard
-    /// removed it when the shard closed.
-    Closed,
-}
-
 /// The values that a reading of a shard's counters returns. An entry that is neither pending nor has fired was canceled.
 pub(crate) struct Counts {
     pub(crate) pending: u64,
@@ -111,13 +94,14 @@ pub(crate) struct Counts {
 const BACKLOG_SHARE: usize = 4;
 
 impl State {
-    /// Returns the state of an entry.
+    /// Returns whether an entry has fired. Returns an error if the shard is closed and the entry is gone: it has fired, or
+    /// the shard removed it when it closed.
     #[inline]
-    fn state_of(&self, key: Key) -> EntryState {
+    fn look_up(&self, key: Key) -> Poll<Result<(), TimerShutdown>> {
         match self.wheel.get(key) {
-            Some(_) => EntryState::Pending,
-            None if self.closed => EntryState::Closed,
-            None => EntryState::Fired,
+            Some(_) => Poll::Pending,
+            None if self.closed => Poll::Ready(Err(TimerShutdown(()))),
+            None => Poll::Ready(Ok(())),
         }
     }
 
@@ -243,7 +227,7 @@ impl Shard {
         next
     }
 
-    /// Registers an entry, even if `deadline` has expired.
+    /// Registers an entry, even if `deadline` has expired. Returns an error if the shard is closed.
     ///
     /// If `deadline` has expired, the driver fires the entry when it next visits the shard.
     ///
@@ -256,12 +240,12 @@ impl Shard {
         deadline: Tick,
         entry: Entry,
         wake_for: impl FnOnce(Tick),
-    ) -> Result<Key, Refused> {
+    ) -> Result<Key, TimerShutdown> {
         let mut state = self.lock_with_room();
         if state.closed {
             drop(state);
             drop(entry);
-            return Err(Refused::Closed);
+            return Err(TimerShutdown(()));
         }
         self.catch_up(&mut state, now);
         state.registered += 1;
@@ -391,9 +375,9 @@ impl Shard {
         self.remove_from(state, key)
     }
 
-    /// Returns the state of an entry. If the entry is pending, the driver will wake `waker`.
+    /// Returns whether an entry has fired, as [`look_up`](Self::look_up) does. If it is pending, the driver will wake `waker`.
     #[inline]
-    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> EntryState {
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Poll<Result<(), TimerShutdown>> {
         {
             let state = self.lock();
             if state
@@ -401,27 +385,27 @@ impl Shard {
                 .get(key)
                 .is_none_or(|it| it.waker.will_wake(waker))
             {
-                return state.state_of(key);
+                return state.look_up(key);
             }
         }
         self.replace_waker(key, waker.clone())
     }
 
     #[cold]
-    fn replace_waker(&self, key: Key, mut waker: Waker) -> EntryState {
+    fn replace_waker(&self, key: Key, mut waker: Waker) -> Poll<Result<(), TimerShutdown>> {
         let mut state = self.lock();
         if let Some(registered) = state.wheel.get_mut(key) {
             mem::swap(&mut registered.waker, &mut waker);
         }
-        let entry = state.state_of(key);
+        let polled = state.look_up(key);
         drop(state);
         drop(waker);
-        entry
+        polled
     }
 
-    /// Returns the state of an entry.
-    pub(crate) fn look_up(&self, key: Key) -> EntryState {
-        self.lock().state_of(key)
+    /// Returns whether an entry has fired. Returns an error if the shard is closed and the entry is gone.
+    pub(crate) fn look_up(&self, key: Key) -> Poll<Result<(), TimerShutdown>> {
+        self.lock().look_up(key)
     }
 
     /// Fires entries that have expired, and cascades: at most `hold` steps of the turn, each a few memory accesses. Returns

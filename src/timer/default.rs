@@ -38,7 +38,7 @@
 //!   `worker_index` is `Some(0)` inside each current-thread runtime
 //!
 //! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the clock
-//! anyway, because its deadline is the first of its shard, asks ([`Refused::Elsewhere`]). It looks the timer up again. Test:
+//! anyway, because its deadline is the first of its shard, asks (`register_near` in `driver/registrar.rs`). It looks the timer up again. Test:
 //! `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`. The worker's own timer fires the
 //! other futures, as long as its runtime runs. `docs/limitations.md` lists the consequences. When the worker's own runtime
 //! shuts down, such a future moves to the runtime that polls it (`Sleep::poll_ended`).
@@ -47,8 +47,6 @@
 //! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.
 //!
 //! Models: `timer::loom_tests::start_races_start`, `runtime_end_races_poll` and `driver_panic_races_poll`.
-//!
-//! [`Refused::Elsewhere`]: crate::driver::shard::Refused::Elsewhere
 
 use std::{cell::RefCell, sync::Arc};
 
