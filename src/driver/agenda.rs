@@ -242,7 +242,7 @@ impl<D> Agenda<D> {
         let Some(instant) = self.clock.instant(self.armed()) else {
             return true;
         };
-        unwind::is_ok(unwind::catch(|| parked.alarm.set(instant, &parked.waker)))
+        unwind::contain(|| parked.alarm.set(instant, &parked.waker))
     }
 
     /// Takes the driver for a turn, or returns `None` if another thread has taken it.

@@ -97,7 +97,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut has_work = true;
     while has_work {
         let mut room = Room::unlimited();
-        let mut turn = Turn::begin(&clock, &mut true, &mut room, &mut expired, &mut unused);
+        let mut turn = Turn::begin(&clock, &mut room, &mut expired, &mut unused);
         turn.now = now;
         shard.visit(&mut turn, 1);
         turn.wake(&clock);

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use bounded_wheel::{COARSE_FROM, Key, Tick};
+use bounded_wheel::{Key, Tick};
 use tokio::time::Instant;
 
 use crate::{
@@ -124,11 +124,7 @@ impl Registrar {
         } else {
             return Ok(None);
         };
-        let now = self.clock.reached(now);
-        // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
-        let is_coarse =
-            tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published.tick();
-        let now = (is_here && !is_coarse).then_some(now);
+        let now = is_here.then(|| self.clock.reached(now));
         self.add_entry(now, tick, of)
     }
 

@@ -51,23 +51,21 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Begins a turn. `is_real` says whether the clock showed the system's time in the last turn. The buffers must have room for what one visit takes out of a wheel.
+    /// Begins a turn. The buffers must have room for what one visit takes out of a wheel.
     pub(crate) fn begin(
         clock: &Clock,
-        is_real: &mut bool,
         room: &mut Room,
         expired: &'a mut Vec<Waker>,
         unused: &'a mut Vec<Waker>,
     ) -> Self {
-        let (start, is_real_now) = clock.look(*is_real);
-        *is_real = is_real_now;
-        let late = start.checked_sub(LATE).filter(|_| is_real_now);
+        let (start, is_real) = clock.look();
+        let late = start.checked_sub(LATE).filter(|_| is_real);
         Self {
             now: clock.reached(start),
             late_until: late.map_or(0, |late| clock.reached(late)),
             // Tests with a paused clock rely on the strict order, even when the clock jumps ahead. There the
             // strict order makes no entry late, because the clock stands still while a task runs.
-            order: if is_real_now {
+            order: if is_real {
                 Order::DueFirst
             } else {
                 Order::Strict

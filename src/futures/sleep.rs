@@ -74,10 +74,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[inline]
 fn deadline_after(duration: Duration) -> Instant {
     let now = Instant::now();
-    match now.checked_add(duration) {
-        Some(deadline) => deadline,
-        None => clock::saturating_add(now, CENTURY),
-    }
+    let deadline = now.checked_add(duration);
+    deadline.unwrap_or_else(|| clock::saturating_add(now, CENTURY))
 }
 
 /// Waits until `deadline`.

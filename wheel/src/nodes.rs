@@ -206,14 +206,13 @@ impl<T> Nodes<T> {
             lists.unused.append(&mut self.lists.unused);
             mem::swap(&mut self.lists, &mut lists);
         }
-        let Lists { chunks, unused, .. } = &mut self.lists;
-        let surplus = if self.in_memory + unused.len() < chunks.capacity() {
-            unused.push(memory);
-            None
-        } else {
-            // In the meantime, other threads have brought enough memory.
-            Some(memory)
-        };
+        let mut surplus = Some(memory);
+        // In the meantime, other threads may have brought enough memory.
+        if self.in_memory + self.lists.unused.len() < self.lists.chunks.capacity() {
+            self.lists.unused.extend(surplus.take());
+        }
+        // Opens a chunk, if none has room. Otherwise another thread could find the new memory unused, and free it.
+        self.has_room();
         (lists, surplus)
     }
 

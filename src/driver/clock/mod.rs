@@ -76,12 +76,12 @@ impl Clock {
     }
 
     /// Returns the current time, and whether it is the system's time: see [`look`].
-    pub(crate) fn look(&self, was_real: bool) -> (Instant, bool) {
+    pub(crate) fn look(&self) -> (Instant, bool) {
         #[cfg(test)]
         if let Some(manual) = self.manual {
             return (manual.now(), manual.is_real());
         }
-        look(was_real)
+        look()
     }
 
     /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
@@ -91,7 +91,7 @@ impl Clock {
     /// returns `false` if the next tick may be more than a millisecond away.
     pub(crate) fn has_just_passed(&self, deadline: Instant, now: Instant) -> bool {
         let passed = now.duration_since(deadline).as_nanos();
-        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look(true).1
+        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look().1
     }
 
     /// Returns the current time, which follows a paused clock.
@@ -216,10 +216,8 @@ pub(crate) fn after(duration: Duration) -> Instant {
 /// instant: see [`after`].
 #[inline]
 pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
-    match instant.checked_add(duration) {
-        Some(sum) => sum,
-        None => far_future(instant, duration),
-    }
+    let sum = instant.checked_add(duration);
+    sum.unwrap_or_else(|| far_future(instant, duration))
 }
 
 #[cold]
@@ -236,12 +234,9 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
 
 /// Returns the current time, and whether it is the system's time.
 ///
-/// The second value is `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
-/// test moves it ahead, and never shows that time again. So the caller passes `was_real`, the last result or `true`.
-pub(crate) fn look(was_real: bool) -> (Instant, bool) {
-    if !was_real {
-        return (Instant::now(), false);
-    }
+/// The second value is `false` if tokio's clock is or was paused. Such a clock is behind the system's time, or a test has moved
+/// it ahead.
+pub(crate) fn look() -> (Instant, bool) {
     let before = std::time::Instant::now();
     let now = Instant::now();
     let is_real = before <= now.into_std() && now.into_std() <= std::time::Instant::now();
