@@ -122,8 +122,9 @@ impl Published {
         self.tick.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_tick(&self, tick: Tick) {
+    pub(crate) fn set(&self, tick: Tick, advanced: Tick) {
         self.tick.store(tick, Ordering::Relaxed);
+        self.set_advanced(advanced);
     }
 
     pub(crate) fn set_advanced(&self, advanced: Tick) {

@@ -173,15 +173,11 @@ impl Shard {
         }
     }
 
-    fn publish(&self, state: &State, tick: Tick) {
-        self.published.set_tick(tick);
-        self.published.set_advanced(state.wheel.now());
-    }
-
     /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
     fn raise(&self, state: &State) {
         let next = state.next_work().unwrap_or(NEVER);
-        self.publish(state, next.max(self.published.tick()));
+        let next = next.max(self.published.tick());
+        self.published.set(next, state.wheel.now());
     }
 
     /// Publishes an earlier tick if `deadline` is before the published tick, and releases the lock. Then calls `wake_for`
@@ -205,7 +201,7 @@ impl Shard {
     #[cold]
     fn lower(&self, state: &State, deadline: Tick) -> Tick {
         let next = state.next_work().unwrap_or(deadline);
-        self.publish(state, next);
+        self.published.set(next, state.wheel.now());
         next
     }
 

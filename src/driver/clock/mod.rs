@@ -32,7 +32,7 @@ pub(crate) struct Clock {
     /// The instant of tick 0.
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 ns to 1 h.
-    tick: u64,
+    pub(crate) tick: u64,
     /// The factor by which [`divide`](Self::divide) multiplies, because a division by `tick` would be slow.
     multiplier: u64,
     /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
@@ -153,23 +153,9 @@ impl Clock {
         ticks.try_into().unwrap_or(NEVER)
     }
 
-    /// Returns the length of `ticks` ticks.
-    pub(crate) fn duration(&self, ticks: u64) -> Duration {
-        Duration::from_nanos(ticks.saturating_mul(self.tick))
-    }
-
     /// Returns the instant at which `tick` begins, or `None` for [`NEVER`] and if no [`Instant`] is so late.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
-        let since = match tick.checked_mul(self.tick) {
-            _ if tick == NEVER => return None,
-            Some(nanos) => Duration::from_nanos(nanos),
-            None => {
-                let nanos = u128::from(tick) * u128::from(self.tick);
-                let secs = nanos / u128::from(NANOS_PER_SEC);
-                let nanos = nanos % u128::from(NANOS_PER_SEC);
-                Duration::new(secs.try_into().ok()?, nanos as u32)
-            }
-        };
+        let since = (tick != NEVER).then(|| length(tick, self.tick))?;
         self.origin.checked_add(since)
     }
 
@@ -200,6 +186,17 @@ impl Clock {
         let product = u128::from(nanos << 1) * u128::from(self.multiplier);
         (product >> 64) as u64 >> self.shift
     }
+}
+
+/// Returns the length of a number of ticks of `tick` nanoseconds, at most [`Duration::MAX`].
+pub(crate) fn length(ticks: u64, tick: u64) -> Duration {
+    if let Some(nanos) = ticks.checked_mul(tick) {
+        return Duration::from_nanos(nanos);
+    }
+    let nanos = u128::from(ticks) * u128::from(tick);
+    let beyond = (nanos % u128::from(NANOS_PER_SEC)) as u32;
+    let secs = (nanos / u128::from(NANOS_PER_SEC)).try_into();
+    secs.map_or(Duration::MAX, |secs| Duration::new(secs, beyond))
 }
 
 /// Returns the instant that is `duration` after now.
