@@ -25,9 +25,9 @@ use crate::{
     ground::{sync::Ordering, thread::is_current, unwind, waker},
 };
 
-/// The key of a new entry, or `None` if the deadline has passed. An error if the timer has ended, or is another runtime's
-/// default timer.
-pub(crate) type Registered = Result<Option<Key>, TimerShutdown>;
+/// The key of a new entry, or the result of a future that needs none: its deadline has passed, or its timer has ended or is
+/// another runtime's default timer.
+pub(crate) type Registered = Result<Key, Result<(), TimerShutdown>>;
 
 /// Registers futures in one shard of one timer.
 ///
@@ -114,7 +114,7 @@ impl Registrar {
     fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Registered {
         let is_here = is_current(self.shared.agenda.runtime);
         if self.is_default && !is_here {
-            return Err(TimerShutdown(()));
+            return Err(Err(TimerShutdown(())));
         }
         let now = self.clock.present();
         let tick = if now < deadline {
@@ -122,7 +122,7 @@ impl Registrar {
         } else if is_here && self.clock.has_just_passed(deadline, now) {
             self.clock.reached(now) + 1
         } else {
-            return Ok(None);
+            return Err(Ok(()));
         };
         let now = is_here.then(|| self.clock.reached(now));
         self.add_entry(now, tick, of)
@@ -135,13 +135,13 @@ impl Registrar {
         if let Some((spares, key)) = spares.and_then(|it| Some((it, it.keys().next()?))) {
             let taken = (self.shard).take_over((spares, key), now, at, of, wake_for);
             match taken {
-                Ok(()) => return Ok(Some(key)),
+                Ok(()) => return Ok(key),
                 // The panic of another task's waker would harm this task.
                 Err(unused) => unwind::discard(unused),
             }
         }
-        let key = self.shard.register(now, at, Entry::new(of), wake_for)?;
-        Ok(Some(key))
+        let registered = self.shard.register(now, at, Entry::new(of), wake_for);
+        registered.map_err(Err)
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.

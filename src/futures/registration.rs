@@ -145,12 +145,13 @@ impl Sleep {
                 self.registrar.insert(default::registrar())
             }
         };
-        let key = registrar.register(self.deadline, (cx.waker(), self.site))?;
-        if key.is_none() {
-            return Poll::Ready(Ok(()));
+        match registrar.register(self.deadline, (cx.waker(), self.site)) {
+            Ok(key) => {
+                self.key = Some(key);
+                Poll::Pending
+            }
+            Err(result) => Poll::Ready(result),
         }
-        self.key = key;
-        Poll::Pending
     }
 
     /// Polls a sleep whose timer has ended, or is another runtime's default timer.
