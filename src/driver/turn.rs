@@ -81,14 +81,17 @@ impl<'a> Turn<'a> {
 
     /// Returns whether the turn may wake another task, whose entry has this deadline.
     pub(crate) fn may_wake(&self, deadline: Tick) -> bool {
-        self.wakes.is_left(deadline <= self.late_until)
+        let Allowance { early, all } = self.wakes;
+        all > 0 && (early > 0 || deadline <= self.late_until)
     }
 
     /// Takes the waker of an entry that fires.
     pub(crate) fn fire(&mut self, deadline: Tick, waker: Waker) {
         let last = self.expired.last();
         if !last.is_some_and(|last| last.will_wake(&waker)) {
-            self.wakes.count(deadline <= self.late_until);
+            let Allowance { early, all } = &mut self.wakes;
+            *all = all.saturating_sub(1);
+            *early = early.saturating_sub((deadline > self.late_until).into());
         }
         self.expired.push(waker);
     }

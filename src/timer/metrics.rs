@@ -468,10 +468,8 @@ impl Histogram {
             seen += count;
             seen >= wanted.max(1)
         };
-        match self.lateness.counts.iter().position(reached) {
-            Some(bucket) => self.bound(bucket),
-            None => self.max(),
-        }
+        let bucket = self.lateness.counts.iter().position(reached);
+        bucket.map_or_else(|| self.max(), |bucket| self.bound(bucket))
     }
 
     /// Returns the histogram of the entries that fired after an earlier reading of the same timer.

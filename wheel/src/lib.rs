@@ -708,8 +708,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// assert_eq!(wheel.get(key), None);
     /// ```
     pub fn clear(&mut self) {
-        let keys: Vec<Key> = self.nodes.keys().collect();
-        for key in keys {
+        for key in self.nodes.keys().collect::<Vec<_>>() {
             drop(self.remove(key));
         }
     }
