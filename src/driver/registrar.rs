@@ -8,6 +8,7 @@
 use std::{
     ptr,
     sync::{Arc, OnceLock, Weak},
+    task::Waker,
 };
 
 use bounded_wheel::{Key, Tick};
@@ -142,6 +143,16 @@ impl Registrar {
         }
         let registered = self.shard.register(now, at, Entry::new(of), wake_for);
         registered.map_err(Err)
+    }
+
+    /// Ends the registration of a dropped future. The worker to which this registrar belongs keeps the entry as
+    /// [spare](super::spare), any other thread deregisters it. Returns a waker that the caller drops.
+    #[inline]
+    pub(crate) fn release(&self, key: Key, is_worker: bool) -> Option<Waker> {
+        match &self.spares {
+            Some(spares) if is_worker => self.shard.keep(spares, key),
+            _ => self.shard.deregister(key),
+        }
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.

@@ -40,7 +40,7 @@
 //! ready again.
 //!
 //! When a timer shuts down, its shards drop their entries. The next poll of each pending sleep calls
-//! `poll_ended`, which does one of four things:
+//! `poll_elsewhere` and, if that returns an error, `poll_ended`. They do one of four things:
 //!
 //! * It registers with another timer.
 //! * It returns ready, because the deadline has passed.
@@ -227,12 +227,7 @@ impl Drop for Sleep {
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     registrar.shared.agenda.blocks.timer_is_used();
-    let key = key.filter(|key| !key.is_absent());
-    if registrar.is_default {
-        default::leave(registrar, key);
-    } else if let Some(key) = key {
-        drop(registrar.shard.deregister(key));
-    }
+    default::leave(registrar, key.filter(|key| !key.is_absent()));
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
