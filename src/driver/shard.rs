@@ -382,12 +382,8 @@ impl Shard {
         let state = &mut *guard;
         state.is_paused = turn.order == Order::Strict;
         (state.keepers).expire(&mut state.wheel, turn.now, turn.unused);
-        let has_cascades = state.wheel.has_cascades();
-        let reserved = if has_cascades {
-            given / BACKLOG_SHARE
-        } else {
-            0
-        };
+        let share = given / BACKLOG_SHARE;
+        let reserved = if state.wheel.has_cascades() { share } else { 0 };
         let mut steps = given - reserved;
         if turn.may_wake(self.published.tick()) {
             let (now, order) = (turn.now, turn.order);

@@ -132,19 +132,17 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
-        let registrar = match &self.registrar {
-            Some(bound) if !bound.is_default => match bound.nearer() {
-                Some(nearer) => self.registrar.insert(nearer),
-                None => bound,
-            },
-            _ => {
+        let registrar = match self.registrar.take() {
+            Some(bound) if !bound.is_default => bound.nearer().unwrap_or(bound),
+            last => {
                 // A future that registers again has a reference that it can use again.
-                if let Some(last) = self.registrar.take() {
+                if let Some(last) = last {
                     default::leave(last, None);
                 }
-                self.registrar.insert(default::registrar())
+                default::registrar()
             }
         };
+        let registrar = self.registrar.insert(registrar);
         match registrar.register(self.deadline, (cx.waker(), self.site)) {
             Ok(key) => {
                 self.key = Some(key);
