@@ -225,9 +225,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_current() -> Result<Self, TryCurrentError> {
-        let Ok(current) = runtime::Handle::try_current() else {
-            return Err(TryCurrentError(()));
-        };
+        let current = runtime::Handle::try_current().map_err(|_| TryCurrentError(()))?;
         let remembered = MEMORY.try_with(|memory| {
             let memory = memory.borrow();
             let memory = memory.as_ref().filter(|it| it.runtime == current.id())?;
@@ -303,8 +301,8 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
     (timer, registrar)
 }
 
-/// Takes over the reference of a future, and the entry if the future was dropped. The next future that this thread
-/// registers can use them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`spare`](crate::driver::spare).
+/// Ends a future's use of its registrar: releases its entry if it was dropped, and takes over its reference. The next
+/// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`, and the tests of [`spare`](crate::driver::spare).
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
     // A thread that was this worker until it blocked in place also keeps the entry.
