@@ -132,17 +132,19 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
-        let registrar = match self.registrar.take() {
-            Some(bound) if !bound.is_default => bound.nearer().unwrap_or(bound),
-            last => {
+        let registrar = match &self.registrar {
+            Some(bound) if !bound.is_default => match bound.nearer() {
+                Some(nearer) => self.registrar.insert(nearer),
+                None => bound,
+            },
+            _ => {
                 // A future that registers again has a reference that it can use again.
-                if let Some(last) = last {
+                if let Some(last) = self.registrar.take() {
                     default::leave(last, None);
                 }
-                default::registrar()
+                self.registrar.insert(default::registrar())
             }
         };
-        let registrar = self.registrar.insert(registrar);
         match registrar.register(self.deadline, (cx.waker(), self.site)) {
             Ok(key) => {
                 self.key = Some(key);
