@@ -227,7 +227,11 @@ impl Drop for Sleep {
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     registrar.shared.agenda.blocks.timer_is_used();
-    default::leave(registrar, key.filter(|key| !key.is_absent()));
+    let key = key.filter(|key| !key.is_absent());
+    if registrar.is_default {
+        return default::leave(registrar, key);
+    }
+    drop(key.map(|key| registrar.release(key, false)));
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

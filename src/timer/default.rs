@@ -144,7 +144,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        MINE.with(|mine| mine.set(ptr::null()));
+        let _ = MINE.try_with(|mine| mine.set(ptr::null()));
         if let Some(spares) = &self.registrar.spares {
             self.registrar.shard.dismiss(spares);
         }
@@ -154,7 +154,9 @@ impl Drop for Memory {
 /// Returns whether the calling thread is the worker to which a registrar belongs.
 #[inline]
 fn is_mine(registrar: &Registrar) -> bool {
-    ptr::eq(MINE.with(Cell::get), registrar)
+    // The access fails only in a loom model, at the end of a thread.
+    MINE.try_with(Cell::get)
+        .is_ok_and(|mine| ptr::eq(mine, registrar))
 }
 
 /// Records that the thread which runs this task is a worker of the multi-thread runtime `of`.
@@ -302,7 +304,8 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
 }
 
 /// Ends a future's use of its registrar: releases its entry if it was dropped, and takes over its reference. The next
-/// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`, and the tests of [`spare`](crate::driver::spare).
+/// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`, and the tests of
+/// [`spare`](crate::driver::spare).
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
     // A thread that was this worker until it blocked in place also keeps the entry.
