@@ -19,7 +19,8 @@ use crate::ground::{
     unwind, waker,
 };
 
-/// The end of one timer, and the waker of a sleep of tokio that never elapses. The sleep and its waker keep each other alive.
+/// The end of one timer, and the waker of a sleep of tokio that never elapses. The sleep and its waker keep each other
+/// alive.
 ///
 /// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. It then drops
 /// the waker and with it the sleep, which keeps parts of the runtime alive.

@@ -343,7 +343,8 @@ impl Shard {
         self.remove_from(state, key)
     }
 
-    /// Returns whether an entry has fired, as [`look_up`](Self::look_up) does. If it is pending, the driver will wake `waker`.
+    /// Returns whether an entry has fired, as [`look_up`](Self::look_up) does. If it is pending, the driver will wake
+    /// `waker`.
     #[inline]
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Poll<Result<(), TimerShutdown>> {
         let state = self.state.lock();

@@ -37,11 +37,12 @@
 //! * futures of a current-thread runtime, if its thread was worker 0 of another runtime before: tokio's
 //!   `worker_index` is `Some(0)` inside each current-thread runtime
 //!
-//! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the clock
-//! anyway, because its deadline is the first of its shard, asks (`register_near` in `driver/registrar.rs`). It looks the timer up again. Test:
-//! `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`. The worker's own timer fires the
-//! other futures, as long as its runtime runs. `docs/limitations.md` lists the consequences. When the worker's own runtime
-//! shuts down, such a future moves to the runtime that polls it (`Sleep::poll_elsewhere`).
+//! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the
+//! clock anyway, because its deadline is the first of its shard, asks (`register_near` in `driver/registrar.rs`). It
+//! looks the timer up again. Test: `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`.
+//! The worker's own timer fires the other futures, as long as its runtime runs. `docs/limitations.md` lists the
+//! consequences. When the worker's own runtime shuts down, such a future moves to the runtime that polls it
+//! (`Sleep::poll_elsewhere`).
 //!
 //! A debug build with the feature `tracing` asks, and emits a warning (`trace::other_runtime`). Test:
 //! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.

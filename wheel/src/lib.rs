@@ -388,8 +388,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.chunks_wanted()
     }
 
-    /// Accepts memory for one more chunk, and returns memory that the owner must drop. Afterwards, the wheel has room, as long
-    /// as nobody else inserts.
+    /// Accepts memory for one more chunk, and returns memory that the owner must drop. Afterwards, the wheel has room.
     ///
     /// # Examples
     ///

@@ -231,8 +231,8 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
 
 /// Returns the current time, and whether it is the system's time.
 ///
-/// The second value is `false` if tokio's clock is or was paused. Such a clock is behind the system's time, or a test has moved
-/// it ahead.
+/// The second value is `false` if tokio's clock is or was paused. Such a clock is behind the system's time, or a test has
+/// moved it ahead.
 pub(crate) fn look() -> (Instant, bool) {
     let before = std::time::Instant::now();
     let now = Instant::now();
