@@ -231,7 +231,7 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if registrar.is_default {
         return default::leave(registrar, key);
     }
-    drop(key.map(|key| registrar.release(key, false)));
+    drop(key.map(|key| registrar.shard.deregister(key)));
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
