@@ -2,7 +2,7 @@
 //! the core are those of ARCHITECTURE.md.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -236,196 +236,65 @@ const LAYERS: [&[&str]; 4] = [&["error", "ground"], &["driver"], &["timer"], &["
 /// Files and folders that are compiled only for tests. They may import anything.
 const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
 
-/// Returns the code of each module of the core, without the root of the crate, comments, and modules inside a file.
-fn modules() -> BTreeMap<String, String> {
-    let mut modules = BTreeMap::new();
-    for file in files("src") {
-        let text = fs::read_to_string(&file).unwrap();
-        let module = file.strip_prefix(root().join("src")).unwrap();
-        let module = module.with_extension("");
-        let mut names: Vec<_> = module.iter().map(|name| name.to_str().unwrap()).collect();
-        if names.iter().any(|name| TESTS.contains(name)) || names == ["lib"] {
-            continue;
-        }
-        if names.ends_with(&["mod"]) {
-            names.pop();
-        }
-        let mut is_inside = false;
-        let lines = text.lines().filter(|line| {
-            is_inside |= line.contains("mod ") && line.ends_with('{');
-            let is_kept = !is_inside;
-            is_inside &= *line != "}";
-            is_kept
-        });
-        let code = lines.map(|line| line.split("//").next().unwrap());
-        modules.insert(names.join("::"), code.collect::<Vec<_>>().join("\n"));
-    }
-    modules
-}
-
-/// Returns the paths in an import: `a::c` and `a::d::e` of `a::{c, d::e as f}`.
-fn paths(import: &str) -> Vec<String> {
-    let Some((prefix, rest)) = import.split_once('{') else {
-        return vec![import.split(" as ").next().unwrap().trim().to_owned()];
-    };
-    let list = rest.rsplit_once('}').unwrap().0;
-    let mut depth = 0;
-    let items = list.split(|c: char| {
-        depth += i32::from(c == '{') - i32::from(c == '}');
-        c == ',' && depth == 0
-    });
-    let items = items.map(str::trim).filter(|item| !item.is_empty());
-    let paths = items.flat_map(|item| paths(item).into_iter());
-    paths.map(|path| prefix.to_owned() + &path).collect()
-}
-
-/// Returns the paths in the `use` items of a module, and whether each is a re-export. Then come the paths elsewhere.
-fn imports(code: &str) -> Vec<(String, bool)> {
-    let mut imports = Vec::new();
-    let (mut others, mut rest) = (String::new(), code);
-    while let Some((before, after)) = rest.split_once("use ") {
-        let line = before.rsplit('\n').next().unwrap().trim();
-        others.push_str(before);
-        rest = after;
-        if ["", "pub", "pub(crate)", "pub(super)"].contains(&line) {
-            let (import, end) = after.split_once(';').unwrap();
-            let paths = paths(import).into_iter();
-            imports.extend(paths.map(|path| (path, !line.is_empty())));
-            rest = end;
-        }
-    }
-    others.push_str(rest);
-    let words = others.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
-    imports.extend(words.map(|word| (word.trim_matches(':').to_owned(), false)));
-    imports.retain(|(path, _)| path.contains("::"));
-    imports
+/// Returns the words of the imports from this crate in a source file, without those of its tests.
+fn imported(code: &str) -> Vec<&str> {
+    let code = code.split("mod tests {").next().unwrap();
+    let uses = code
+        .split("use ")
+        .skip(1)
+        .map(|rest| rest.split(';').next().unwrap());
+    let ours = uses.filter(|it| it.starts_with("crate::") || it.starts_with("super::"));
+    ours.flat_map(|it| it.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .collect()
 }
 
 /// No file imports from a higher layer, and no imports form a circle.
 ///
-/// A re-export is not an import: a file that uses the name imports the item behind it.
+/// The test relies on imports by `use`, which name the module of each item.
 #[test]
 fn imports_go_down_only() {
-    let code = modules();
-    // Returns a path in `module` from the root. Returns `None` if it begins with another crate or with a local name.
-    let absolute = |module: &str, path: &str| {
-        let mut parts = path.split("::").peekable();
-        let mut absolute: Vec<_> = match *parts.peek()? {
-            "crate" => Vec::new(),
-            "super" | "self" => module.split("::").collect(),
-            first if code.contains_key(&format!("{module}::{first}")) => {
-                module.split("::").collect()
-            }
-            _ => return None,
-        };
-        for part in parts {
-            match part {
-                "crate" | "self" => {}
-                "super" => drop(absolute.pop()),
-                part => absolute.push(part),
-            }
+    let (mut wrong, mut imports) = (Vec::new(), Vec::new());
+    let mut modules = BTreeSet::new();
+    for file in files("src") {
+        let path = file
+            .strip_prefix(root().join("src"))
+            .unwrap()
+            .with_extension("");
+        let mut names: Vec<_> = path
+            .iter()
+            .map(|name| name.to_str().unwrap().to_owned())
+            .collect();
+        if names == ["lib"] || names.iter().any(|name| TESTS.contains(&name.as_str())) {
+            continue;
         }
-        Some(absolute.join("::"))
-    };
-    let (mut found, mut reexports) = (Vec::new(), BTreeMap::new());
-    for (module, code) in &code {
-        for (path, is_public) in imports(code) {
-            let Some(of) = absolute(module, &path) else {
-                continue;
-            };
-            match is_public {
-                true => drop(
-                    reexports.insert(format!("{module}::{}", of.rsplit("::").next().unwrap()), of),
-                ),
-                false => found.push((module, of)),
+        names.retain(|name| name != "mod");
+        let layer = LAYERS
+            .iter()
+            .position(|layer| layer.contains(&names[0].as_str()));
+        let layer = layer.unwrap_or_else(|| panic!("`{}` must be in LAYERS", names[0]));
+        let module = names.pop().unwrap();
+        for word in imported(&fs::read_to_string(&file).unwrap()) {
+            if LAYERS[layer + 1..].concat().contains(&word) {
+                wrong.push(format!("{module} imports {word} from a higher layer"));
             }
+            imports.push((module.clone(), word.to_owned()));
         }
+        modules.insert(module);
     }
-    assert!(found.len() > 100, "found only {} imports", found.len());
-    let layer = |module: &str| {
-        let outermost = module.split("::").next().unwrap();
-        let layer = LAYERS.iter().position(|of| of.contains(&outermost));
-        layer.unwrap_or_else(|| panic!("`{module}` must be in LAYERS"))
-    };
-    // Returns the file of the item behind a path. A module and an item that it re-exports may have the same name.
-    let file_of = |mut path: String| {
-        let behind = |path: &String| {
-            let ends = path.match_indices("::").map(|(at, _)| at);
-            let mut names = ends.chain([path.len()]).map(|end| path.split_at(end));
-            names.find_map(|(name, rest)| {
-                let of: &String = reexports.get(name)?;
-                (!of.starts_with(name)).then(|| format!("{of}{rest}"))
-            })
-        };
-        while let Some(of) = behind(&path) {
-            path = of;
-        }
-        while !code.contains_key(&path) {
-            path = path.rsplit_once("::")?.0.to_owned();
-        }
-        Some(path)
-    };
-    let mut wrong = Vec::new();
-    let mut imports = Vec::new();
-    let exported = reexports.iter().map(|(name, of)| (name, of.clone(), false));
-    for (module, path, is_import) in { found.into_iter() }
-        .map(|(module, path)| (module, path, true))
-        .chain(exported)
-    {
-        match file_of(path.clone()) {
-            None => wrong.push(format!("{module} imports {path} from the root")),
-            Some(file) if layer(&file) > layer(module) => {
-                wrong.push(format!("{module} imports {file} from a higher layer"));
-            }
-            Some(file) if is_import && file != *module => imports.push((module, file)),
-            Some(_) => {}
-        }
-    }
+    assert!(imports.len() > 300, "found only {} words", imports.len());
     // In a circle, each file imports a file and is imported by a file. The loop removes all other imports.
+    imports.retain(|(module, word)| modules.contains(word) && module != word);
     let mut before = usize::MAX;
     while imports.len() < before {
         before = imports.len();
-        let importing: BTreeSet<_> = imports.iter().map(|(from, _)| (*from).clone()).collect();
+        let importing: BTreeSet<_> = imports.iter().map(|(from, _)| from.clone()).collect();
         let imported: BTreeSet<_> = imports.iter().map(|(_, to)| to.clone()).collect();
-        imports.retain(|(from, to)| imported.contains(*from) && importing.contains(to));
+        imports.retain(|(from, to)| imported.contains(from) && importing.contains(to));
     }
-    wrong.extend({ imports.iter() }.map(|(from, to)| format!("{from} imports {to} in a circle")));
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-/// Prose says "canceled", as American English does. Only names, such as `is_cancelled`, have two `l`, as tokio's have.
-///
-/// Prose is the pages, the comments outside examples, and the text within quotes.
-#[test]
-fn prose_says_canceled() {
-    let folders = [
-        "benches", "docs", "examples", "facade", "fuzz/src", "src", "tests", "util", "wheel",
-    ];
-    let pages = ["README.md", "SECURITY.md"].map(|page| root().join(page));
-    let files = folders.into_iter().flat_map(files).chain(pages);
-    let files: Vec<_> = files.collect();
-    assert!(files.len() > 200, "found only {} files", files.len());
-    let mut wrong = Vec::new();
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap();
-        let mut is_example = false;
-        for line in text.lines() {
-            is_example ^= line.contains("```");
-            let prose = match line.split_once("//") {
-                _ if file.ends_with("tests/docs.rs") => continue,
-                _ if is_example => continue,
-                _ if file.extension().is_some_and(|extension| extension == "md") => line.to_owned(),
-                Some((_, comment)) => comment.to_owned(),
-                None => line.split('"').skip(1).step_by(2).collect(),
-            };
-            let without_code: String = prose.split('`').step_by(2).collect();
-            let mut words = without_code.split(|c: char| !c.is_alphanumeric() && !"_{".contains(c));
-            let is_wrong =
-                |word: &str| ["cancelled", "cancelling"].contains(&word.to_lowercase().as_str());
-            if words.any(is_wrong) {
-                wrong.push(format!("{}: {line}", file.display()));
-            }
-        }
-    }
+    wrong.extend(
+        imports
+            .iter()
+            .map(|(from, to)| format!("{from} imports {to} in a circle")),
+    );
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

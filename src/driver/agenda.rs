@@ -122,8 +122,9 @@ impl Published {
         self.tick.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_tick(&self, tick: Tick) {
+    pub(crate) fn set(&self, tick: Tick, advanced: Tick) {
         self.tick.store(tick, Ordering::Relaxed);
+        self.set_advanced(advanced);
     }
 
     pub(crate) fn set_advanced(&self, advanced: Tick) {
@@ -242,7 +243,7 @@ impl<D> Agenda<D> {
         let Some(instant) = self.clock.instant(self.armed()) else {
             return true;
         };
-        unwind::is_ok(unwind::catch(|| parked.alarm.set(instant, &parked.waker)))
+        unwind::contain(|| parked.alarm.set(instant, &parked.waker))
     }
 
     /// Takes the driver for a turn, or returns `None` if another thread has taken it.

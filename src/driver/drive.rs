@@ -28,8 +28,6 @@ pub(crate) struct Driver {
     /// The index of the shard at which the search for the next shard begins.
     next_shard: usize,
     room: Room,
-    /// Whether the clock showed the system's time in the last turn.
-    is_real: bool,
     /// A visit fills these buffers under the lock of a shard, and the turn empties them afterwards.
     expired: Vec<Waker>,
     unused: Vec<Waker>,
@@ -40,22 +38,15 @@ impl Driver {
         Self {
             next_shard: 0,
             room,
-            is_real: true,
             expired: Vec::with_capacity(HOLD),
             // A visit drops spare entries twice. In between, the workers may keep others.
             unused: Vec::with_capacity(2 * Keepers::MAX_SPARE),
         }
     }
 
-    /// Takes a turn. Returns whether an entry has fired.
-    pub(crate) fn take_turn(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
-        let mut turn = Turn::begin(
-            clock,
-            &mut self.is_real,
-            &mut self.room,
-            &mut self.expired,
-            &mut self.unused,
-        );
+    pub(crate) fn take_turn(&mut self, clock: &Clock, shards: &[Arc<Shard>]) {
+        let (expired, unused) = (&mut self.expired, &mut self.unused);
+        let mut turn = Turn::begin(clock, &mut self.room, expired, unused);
         while turn.steps > 0 {
             let (shard, published) = earliest(shards, self.next_shard);
             if published > turn.now || !turn.may_wake(published) {
@@ -79,7 +70,6 @@ impl Driver {
             // The turn has visited shards only for canceled entries. Other shards may also publish their ticks.
             correct(shards);
         }
-        has_fired
     }
 }
 

@@ -15,15 +15,20 @@ use std::{
 use tokio::{task::coop::unconstrained, time::Sleep};
 
 use crate::ground::{
-    sync::{Mutex, OnceLock},
+    sync::{AtomicBool, Mutex, Ordering},
     unwind, waker,
 };
 
-/// The waker of a sleep of tokio that never elapses. The sleep and its waker keep each other alive.
+/// The end of one timer, and the waker of a sleep of tokio that never elapses. The sleep and its waker keep each other
+/// alive.
 ///
 /// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. It then drops
 /// the waker and with it the sleep, which keeps parts of the runtime alive.
-struct Last(Mutex<Waiting>);
+pub(crate) struct Ending {
+    /// Set by the thread that closes the timer, before it closes the first shard.
+    has_begun: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
 
 #[derive(Default)]
 struct Waiting {
@@ -37,58 +42,50 @@ struct Waiting {
     wakers: Vec<Waker>,
 }
 
-impl Wake for Last {
+impl Wake for Ending {
     fn wake(self: Arc<Self>) {
         let over = Waiting {
             is_over: true,
             ..Waiting::default()
         };
-        let Waiting { sleep, wakers, .. } = mem::replace(&mut *self.0.lock(), over);
+        let Waiting { sleep, wakers, .. } = mem::replace(&mut *self.waiting.lock(), over);
         // A panic would end the thread that shuts down the runtime.
         wakers.into_iter().for_each(waker::wake);
         unwind::discard(sleep);
     }
 }
 
-/// The end of one timer.
-pub(crate) struct Ending {
-    /// Set by the thread that closes the timer, before it closes the first shard.
-    has_begun: OnceLock<()>,
-    last: Arc<Last>,
-}
-
 impl Ending {
-    pub(crate) fn new() -> Self {
-        Self {
-            has_begun: OnceLock::new(),
-            last: Arc::new(Last(Mutex::new(Waiting::default()))),
-        }
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            has_begun: AtomicBool::new(false),
+            waiting: Mutex::new(Waiting::default()),
+        })
     }
 
     /// Returns whether the timer has ended.
     pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun.get().is_some()
+        self.has_begun.load(Ordering::Acquire)
     }
 
     /// Records the end. After a panic of the driver, its runtime may continue.
-    pub(crate) fn begin(&self, has_panicked: bool) {
+    pub(crate) fn begin(self: &Arc<Self>, has_panicked: bool) {
         if has_panicked {
-            self.last.clone().wake();
+            self.clone().wake();
         }
-        // A timer has one driver, and so one end.
-        let _ = self.has_begun.set(());
+        self.has_begun.store(true, Ordering::Release);
     }
 
     /// Returns whether a future waits for the end of the runtime, which is shutting down.
     pub(crate) fn is_awaited(&self) -> bool {
-        !self.last.0.lock().wakers.is_empty()
+        !self.waiting.lock().wakers.is_empty()
     }
 
     /// Returns ready when the current runtime is shutting down and has already dropped its tasks.
     #[cold]
-    pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_runtime_end(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let mut waiting = self.last.0.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.is_over {
             return Poll::Ready(());
         }
@@ -98,7 +95,7 @@ impl Ending {
         }
         drop(waiting);
         if is_first {
-            let last = self.last.clone().into();
+            let last = self.clone().into();
             let mut cx = Context::from_waker(&last);
             let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
             let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(&mut cx));
@@ -106,7 +103,7 @@ impl Ending {
                 last.wake();
                 return Poll::Ready(());
             }
-            let mut waiting = self.last.0.lock();
+            let mut waiting = self.waiting.lock();
             if !waiting.is_over {
                 waiting.sleep = Some(sleep);
             }

@@ -38,7 +38,7 @@ use std::{
             Ordering::{Acquire, Release, SeqCst},
         },
     },
-    task::{Wake, Waker},
+    task::{Poll, Wake, Waker},
 };
 
 use bounded_wheel::{CHUNK, Key, Tick};
@@ -48,9 +48,10 @@ use crate::driver::{
     clock::{Clock, DEFAULT_TICK, manual::Manual},
     entry::Site,
     room::Room,
-    shard::{Counts, EntryState, Refused, Shard},
+    shard::{Counts, Shard},
     turn::Turn,
 };
+use crate::error::TimerShutdown;
 
 /// A waker that counts its wakes.
 ///
@@ -77,7 +78,7 @@ impl Wakes {
 }
 
 /// Registers an entry without advancing the wheel first.
-fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, TimerShutdown> {
     shard.register(None, deadline, waker.into(), drop)
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut has_work = true;
     while has_work {
         let mut room = Room::unlimited();
-        let mut turn = Turn::begin(&clock, &mut true, &mut room, &mut expired, &mut unused);
+        let mut turn = Turn::begin(&clock, &mut room, &mut expired, &mut unused);
         turn.now = now;
         shard.visit(&mut turn, 1);
         turn.wake(&clock);
@@ -126,7 +127,7 @@ fn deregister_races_fire() {
         assert_eq!(canceled(&counts), u64::from(deregistered));
         assert_eq!(fired(&counts), u64::from(!deregistered));
         assert_eq!(counts.pending, 1);
-        assert_eq!(shard.look_up(again.unwrap()), EntryState::Pending);
+        assert_eq!(shard.look_up(again.unwrap()), Poll::Pending);
     });
 }
 
@@ -145,11 +146,11 @@ fn repoll_with_a_new_waker_races_fire() {
         let entry = shard.poll(key, &new);
         driver.join().unwrap();
         match entry {
-            EntryState::Pending => assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1)),
-            EntryState::Fired => assert_eq!((old_wakes.count(), new_wakes.count()), (1, 0)),
-            EntryState::Closed => panic!("no thread closed the shard"),
+            Poll::Pending => assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1)),
+            Poll::Ready(Ok(())) => assert_eq!((old_wakes.count(), new_wakes.count()), (1, 0)),
+            Poll::Ready(Err(_)) => panic!("no thread closed the shard"),
         }
-        assert_eq!(shard.look_up(key), EntryState::Fired);
+        assert_eq!(shard.look_up(key), Poll::Ready(Ok(())));
     });
 }
 
@@ -253,7 +254,7 @@ fn taking_over_races_fire() {
             driver.join().unwrap();
             if deadline > 2 {
                 assert_eq!(wakes.count(), 0);
-                assert_eq!(shard.look_up(key), EntryState::Pending);
+                assert_eq!(shard.look_up(key), Poll::Pending);
             }
             expire(&shard, 7);
             assert_eq!(wakes.count(), 1);
@@ -337,10 +338,9 @@ fn close_races_register() {
         match registered {
             Ok(key) => {
                 assert_eq!(wakes.count(), 1);
-                assert_eq!(shard.look_up(key), EntryState::Closed);
+                assert_eq!(shard.look_up(key), Poll::Ready(Err(TimerShutdown(()))));
             }
-            Err(refused) => {
-                assert_eq!(refused, Refused::Closed);
+            Err(TimerShutdown(())) => {
                 assert_eq!(wakes.count(), 0);
             }
         }

@@ -8,21 +8,27 @@
 use std::{
     ptr,
     sync::{Arc, OnceLock, Weak},
+    task::Waker,
 };
 
-use bounded_wheel::{COARSE_FROM, Key, Tick};
+use bounded_wheel::{Key, Tick};
 use tokio::time::Instant;
 
 use crate::{
     driver::{
         clock::Clock,
         entry::{Entry, Owner},
-        shard::{Refused, Shard},
+        shard::Shard,
         shared::Shared,
         spare::Spares,
     },
+    error::TimerShutdown,
     ground::{sync::Ordering, thread::is_current, unwind, waker},
 };
+
+/// The key of a new entry, or the result of a future that needs none: its deadline has passed, or its timer has ended or is
+/// another runtime's default timer.
+pub(crate) type Registered = Result<Key, Result<(), TimerShutdown>>;
 
 /// Registers futures in one shard of one timer.
 ///
@@ -88,7 +94,7 @@ impl Registrar {
     /// Registers a future by a clone of its task's waker and the place that made it. The driver wakes the clone at
     /// `deadline`.
     #[inline]
-    pub(crate) fn register(&self, deadline: Instant, of: Owner<'_>) -> Result<Key, Refused> {
+    pub(crate) fn register(&self, deadline: Instant, of: Owner<'_>) -> Registered {
         let tick = self.clock.deadline(deadline);
         if self.shard.published.needs_the_time(tick) {
             return self.register_near(deadline, tick, of);
@@ -106,10 +112,10 @@ impl Registrar {
     /// A thread that was a worker of the default timer's runtime may run another runtime by now, so it looks its timer up
     /// again: see [`default`](crate::timer::default).
     #[cold]
-    fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Result<Key, Refused> {
+    fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Registered {
         let is_here = is_current(self.shared.agenda.runtime);
         if self.is_default && !is_here {
-            return Err(Refused::Elsewhere);
+            return Err(Err(TimerShutdown(())));
         }
         let now = self.clock.present();
         let tick = if now < deadline {
@@ -117,18 +123,14 @@ impl Registrar {
         } else if is_here && self.clock.has_just_passed(deadline, now) {
             self.clock.reached(now) + 1
         } else {
-            return Err(Refused::Due);
+            return Err(Ok(()));
         };
-        let now = self.clock.reached(now);
-        // A deadline that is far, and not before the published tick, gets a coarse slot in any case.
-        let is_coarse =
-            tick >= now.saturating_add(COARSE_FROM) && tick >= self.shard.published.tick();
-        let now = (is_here && !is_coarse).then_some(now);
+        let now = is_here.then(|| self.clock.reached(now));
         self.add_entry(now, tick, of)
     }
 
     #[inline]
-    fn add_entry(&self, now: Option<Tick>, at: Tick, of: Owner<'_>) -> Result<Key, Refused> {
+    fn add_entry(&self, now: Option<Tick>, at: Tick, of: Owner<'_>) -> Registered {
         let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());
         let spares = self.spares.as_deref();
         if let Some((spares, key)) = spares.and_then(|it| Some((it, it.keys().next()?))) {
@@ -139,7 +141,18 @@ impl Registrar {
                 Err(unused) => unwind::discard(unused),
             }
         }
-        self.shard.register(now, at, Entry::new(of), wake_for)
+        let registered = self.shard.register(now, at, Entry::new(of), wake_for);
+        registered.map_err(Err)
+    }
+
+    /// Ends the registration of a dropped future. The worker to which this registrar belongs keeps the entry as
+    /// [spare](super::spare), any other thread deregisters it. Returns a waker that the caller drops.
+    #[inline]
+    pub(crate) fn release(&self, key: Key, is_worker: bool) -> Option<Waker> {
+        match &self.spares {
+            Some(spares) if is_worker => self.shard.keep(spares, key),
+            _ => self.shard.deregister(key),
+        }
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.

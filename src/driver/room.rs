@@ -91,19 +91,6 @@ pub(crate) struct Allowance {
     pub(crate) all: usize,
 }
 
-impl Allowance {
-    /// Returns whether the turn may wake another task, whose entry is late or not.
-    pub(crate) fn is_left(&self, is_late: bool) -> bool {
-        self.all > 0 && (self.early > 0 || is_late)
-    }
-
-    /// Counts a task, whose entry is late or not.
-    pub(crate) fn count(&mut self, is_late: bool) {
-        self.all = self.all.saturating_sub(1);
-        self.early = self.early.saturating_sub((!is_late).into());
-    }
-}
-
 /// Returns the number of tasks in the shared queue, and how often workers have parked or unparked.
 type Load = Box<dyn Fn() -> (usize, u64) + Send>;
 

@@ -26,7 +26,12 @@
 
 #[cfg(feature = "call-sites")]
 use std::panic::Location;
-use std::{mem, ops::ControlFlow, sync::Arc, task::Waker};
+use std::{
+    mem,
+    ops::ControlFlow,
+    sync::Arc,
+    task::{Poll, Waker},
+};
 
 use bounded_wheel::{Key, NEVER, Order, Refill, Removed, Tick};
 
@@ -38,6 +43,7 @@ use crate::{
         spare::{Keepers, Spares},
         turn::Turn,
     },
+    error::TimerShutdown,
     ground::{
         sync::{Mutex, MutexGuard, Wheel},
         unwind,
@@ -61,9 +67,6 @@ struct State {
     closed: bool,
     /// Whether the last visit was on a paused clock.
     is_paused: bool,
-    /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
-    /// lock.
-    published: Tick,
     /// The number of registrations. It never decreases.
     registered: u64,
     keepers: Keepers,
@@ -75,29 +78,6 @@ struct State {
 /// A greater alignment would put the state into another cache line than the lock.
 #[cfg(not(tokio_wheel_loom))]
 const _: () = assert!(align_of::<State>() == align_of::<u64>());
-
-/// The reason why a shard refused a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// The deadline has expired.
-    Due,
-    /// The shard is closed, because its timer has shut down.
-    Closed,
-    /// The timer is the default timer of another runtime than the current one.
-    Elsewhere,
-}
-
-/// The state of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryState {
-    /// The entry is in the wheel.
-    Pending,
-    /// The driver has fired the entry.
-    Fired,
-    /// The entry is not in the wheel, and the shard is closed. Either the entry has fired, or the shard
-    /// removed it when the shard closed.
-    Closed,
-}
 
 /// The values that a reading of a shard's counters returns. An entry that is neither pending nor has fired was canceled.
 pub(crate) struct Counts {
@@ -111,13 +91,14 @@ pub(crate) struct Counts {
 const BACKLOG_SHARE: usize = 4;
 
 impl State {
-    /// Returns the state of an entry.
+    /// Returns whether an entry has fired. Returns an error if the shard is closed and the entry is gone: it has fired, or
+    /// the shard removed it when it closed.
     #[inline]
-    fn state_of(&self, key: Key) -> EntryState {
+    fn look_up(&self, key: Key) -> Poll<Result<(), TimerShutdown>> {
         match self.wheel.get(key) {
-            Some(_) => EntryState::Pending,
-            None if self.closed => EntryState::Closed,
-            None => EntryState::Fired,
+            Some(_) => Poll::Pending,
+            None if self.closed => Poll::Ready(Err(TimerShutdown(()))),
+            None => Poll::Ready(Ok(())),
         }
     }
 
@@ -128,11 +109,6 @@ impl State {
             false => self.wheel.next_expiration(),
         }
     }
-
-    /// Removes the spare entries with a deadline up to `until`. Takes their wakers.
-    fn drop_spares(&mut self, until: Tick, unused: &mut Vec<Waker>) {
-        self.keepers.expire(&mut self.wheel, until, unused);
-    }
 }
 
 impl Shard {
@@ -141,7 +117,6 @@ impl Shard {
             state: Mutex::new(State {
                 closed: false,
                 is_paused: false,
-                published: NEVER,
                 registered: 0,
                 keepers: Keepers::default(),
                 wheel: Wheel::new(0),
@@ -151,45 +126,37 @@ impl Shard {
         })
     }
 
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Takes the lock. When the function returns, the wheel has room for an entry, or is closed.
+    /// Takes the lock of a wheel that has room for an entry. Returns an error if the shard is closed.
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
-    fn lock_with_room(&self) -> MutexGuard<'_, State> {
+    fn lock_with_room(&self) -> Result<MutexGuard<'_, State>, TimerShutdown> {
         loop {
-            let mut state = self.lock();
-            if state.wheel.has_room() || state.closed {
-                return state;
+            let mut state = self.state.lock();
+            if state.closed {
+                return Err(TimerShutdown(()));
+            }
+            if state.wheel.has_room() {
+                return Ok(state);
             }
             let chunks = state.wheel.chunks_wanted();
             drop(state);
-            self.refill(Refill::allocate(chunks));
+            self.refill(chunks);
         }
     }
 
     #[cold]
-    fn refill(&self, refill: Refill<Entry>) {
-        let mut state = self.lock();
-        if !state.closed {
-            let replaced = state.wheel.refill(refill);
-            // This call opens a chunk in the new memory. Otherwise another thread could find the memory
-            // unused, and free it.
-            state.wheel.has_room();
-            drop(state);
-            drop(replaced);
-        }
+    fn refill(&self, chunks: usize) {
+        let refill = Refill::allocate(chunks);
+        let replaced = self.state.lock().wheel.refill(refill);
+        drop(replaced);
     }
 
     /// Frees the memory that the wheel does not use.
     #[cold]
     fn free_unused(&self) {
         loop {
-            let unused = self.lock().wheel.take_unused();
+            let unused = self.state.lock().wheel.take_unused();
             if unused.is_none() {
                 return;
             }
@@ -206,16 +173,11 @@ impl Shard {
         }
     }
 
-    fn publish(&self, state: &mut State, tick: Tick) {
-        state.published = tick;
-        self.published.set_tick(tick);
-        self.published.set_advanced(state.wheel.now());
-    }
-
     /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
-    fn raise(&self, state: &mut State) {
+    fn raise(&self, state: &State) {
         let next = state.next_work().unwrap_or(NEVER);
-        self.publish(state, next.max(state.published));
+        let next = next.max(self.published.tick());
+        self.published.set(next, state.wheel.now());
     }
 
     /// Publishes an earlier tick if `deadline` is before the published tick, and releases the lock. Then calls `wake_for`
@@ -224,12 +186,12 @@ impl Shard {
     #[inline(always)]
     fn publish_earlier(
         &self,
-        mut state: MutexGuard<'_, State>,
+        state: MutexGuard<'_, State>,
         deadline: Tick,
         wake_for: impl FnOnce(Tick),
     ) {
-        if deadline < state.published {
-            let next = self.lower(&mut state, deadline);
+        if deadline < self.published.tick() {
+            let next = self.lower(&state, deadline);
             drop(state);
             wake_for(next);
         }
@@ -237,13 +199,13 @@ impl Shard {
 
     /// Publishes the tick at which the wheel next has work, now that it has an entry for `deadline`.
     #[cold]
-    fn lower(&self, state: &mut State, deadline: Tick) -> Tick {
+    fn lower(&self, state: &State, deadline: Tick) -> Tick {
         let next = state.next_work().unwrap_or(deadline);
-        self.publish(state, next);
+        self.published.set(next, state.wheel.now());
         next
     }
 
-    /// Registers an entry, even if `deadline` has expired.
+    /// Registers an entry, even if `deadline` has expired. Returns an error if the shard is closed.
     ///
     /// If `deadline` has expired, the driver fires the entry when it next visits the shard.
     ///
@@ -256,13 +218,8 @@ impl Shard {
         deadline: Tick,
         entry: Entry,
         wake_for: impl FnOnce(Tick),
-    ) -> Result<Key, Refused> {
-        let mut state = self.lock_with_room();
-        if state.closed {
-            drop(state);
-            drop(entry);
-            return Err(Refused::Closed);
-        }
+    ) -> Result<Key, TimerShutdown> {
+        let mut state = self.lock_with_room()?;
         self.catch_up(&mut state, now);
         state.registered += 1;
         let key = state.wheel.insert_in_room(deadline, entry);
@@ -283,7 +240,7 @@ impl Shard {
         (waker, site): Owner<'_>,
         wake_for: impl FnOnce(Tick),
     ) -> Result<(), Option<Waker>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         spares.remove(key);
         match state.wheel.get_mut(key) {
             Some(entry) if entry.waker.will_wake(waker) => entry.site = site,
@@ -312,7 +269,7 @@ impl Shard {
     /// Removes the oldest spare entry of a worker. Returns its waker, which the caller drops.
     #[cold]
     fn give_up(&self, spares: &Spares) -> Option<Waker> {
-        let state = self.lock();
+        let state = self.state.lock();
         let oldest = spares.keys().next()?;
         spares.remove(oldest);
         self.remove_from(state, oldest)
@@ -321,7 +278,7 @@ impl Shard {
     /// Lets a worker keep entries of this shard, unless too many threads do.
     pub(crate) fn admit(&self) -> Option<Arc<Spares>> {
         let spares = Arc::<Spares>::default();
-        let has_room = self.lock().keepers.add(spares.clone());
+        let has_room = self.state.lock().keepers.add(spares.clone());
         has_room.then_some(spares)
     }
 
@@ -330,13 +287,13 @@ impl Shard {
         while spares.keys().next().is_some() {
             unwind::discard(self.give_up(spares));
         }
-        self.lock().keepers.remove(spares);
+        self.state.lock().keepers.remove(spares);
     }
 
     /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
-        self.remove_from(self.lock(), key)
+        self.remove_from(self.state.lock(), key)
     }
 
     #[inline]
@@ -352,16 +309,11 @@ impl Shard {
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
     ///
-    /// Returns `false` if the new deadline is earlier than the old deadline, or has expired. Then the caller
-    /// reads the clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
+    /// Returns `false` if the new deadline is earlier than the old one. Then the caller reads the clock, and calls
+    /// [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<bool> {
-        let mut state = self.lock();
-        if deadline <= state.wheel.now() {
-            state.wheel.deadline(key)?;
-            return Some(false);
-        }
-        state.wheel.postpone(key, deadline)
+        self.state.lock().wheel.postpone(key, deadline)
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.
@@ -374,7 +326,7 @@ impl Shard {
         deadline: Tick,
         wake_for: impl FnOnce(Tick),
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.catch_up(&mut state, now);
         if state.wheel.reset(key, deadline) {
             self.publish_earlier(state, deadline, wake_for);
@@ -385,43 +337,40 @@ impl Shard {
     ///
     /// Returns the entry's waker, which the caller wakes.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.wheel.get(key)?;
         state.lateness.count(0);
         self.remove_from(state, key)
     }
 
-    /// Returns the state of an entry. If the entry is pending, the driver will wake `waker`.
+    /// Returns whether an entry has fired, as [`look_up`](Self::look_up) does. If it is pending, the driver will wake
+    /// `waker`.
     #[inline]
-    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> EntryState {
-        {
-            let state = self.lock();
-            if state
-                .wheel
-                .get(key)
-                .is_none_or(|it| it.waker.will_wake(waker))
-            {
-                return state.state_of(key);
-            }
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Poll<Result<(), TimerShutdown>> {
+        let state = self.state.lock();
+        let entry = state.wheel.get(key);
+        if entry.is_none_or(|entry| entry.waker.will_wake(waker)) {
+            return state.look_up(key);
         }
+        drop(state);
         self.replace_waker(key, waker.clone())
     }
 
     #[cold]
-    fn replace_waker(&self, key: Key, mut waker: Waker) -> EntryState {
-        let mut state = self.lock();
+    fn replace_waker(&self, key: Key, mut waker: Waker) -> Poll<Result<(), TimerShutdown>> {
+        let mut state = self.state.lock();
         if let Some(registered) = state.wheel.get_mut(key) {
             mem::swap(&mut registered.waker, &mut waker);
         }
-        let entry = state.state_of(key);
+        let polled = state.look_up(key);
         drop(state);
         drop(waker);
-        entry
+        polled
     }
 
-    /// Returns the state of an entry.
-    pub(crate) fn look_up(&self, key: Key) -> EntryState {
-        self.lock().state_of(key)
+    /// Returns whether an entry has fired. Returns an error if the shard is closed and the entry is gone.
+    pub(crate) fn look_up(&self, key: Key) -> Poll<Result<(), TimerShutdown>> {
+        self.state.lock().look_up(key)
     }
 
     /// Fires entries that have expired, and cascades: at most `hold` steps of the turn, each a few memory accesses. Returns
@@ -430,16 +379,14 @@ impl Shard {
     /// If the turn may not wake any more tasks, the visit fires no entry, or only entries that are late.
     pub(crate) fn visit(&self, turn: &mut Turn<'_>, hold: usize) -> bool {
         let given = hold.min(turn.steps);
-        let mut guard = self.lock();
+        let mut guard = self.state.lock();
         let state = &mut *guard;
         state.is_paused = turn.order == Order::Strict;
-        state.drop_spares(turn.now, turn.unused);
-        let reserved = match state.wheel.has_cascades() {
-            true => given / BACKLOG_SHARE,
-            false => 0,
-        };
+        (state.keepers).expire(&mut state.wheel, turn.now, turn.unused);
+        let share = given / BACKLOG_SHARE;
+        let reserved = if state.wheel.has_cascades() { share } else { 0 };
         let mut steps = given - reserved;
-        if turn.may_wake(state.published) {
+        if turn.may_wake(self.published.tick()) {
             let (now, order) = (turn.now, turn.order);
             let fire = |entry: Removed<Entry>| {
                 state.lateness.count(now.saturating_sub(entry.deadline));
@@ -456,7 +403,7 @@ impl Shard {
         let _ = state.wheel.cascade_backlog(&mut steps);
         turn.steps -= given - steps;
         if turn.expired.is_empty() {
-            state.drop_spares(NEVER, turn.unused);
+            (state.keepers).expire(&mut state.wheel, NEVER, turn.unused);
         }
         self.raise(state);
         let has_cascades = state.wheel.has_cascades();
@@ -470,18 +417,18 @@ impl Shard {
 
     /// Raises the published tick if a cancellation has left it too early.
     pub(crate) fn correct(&self) {
-        self.raise(&mut self.lock());
+        self.raise(&self.state.lock());
     }
 
     /// Closes the shard permanently, and returns the wakers of its entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let mut unused = Vec::with_capacity(Keepers::MAX_SPARE);
-        let entries = {
-            let mut state = self.lock();
-            state.drop_spares(NEVER, &mut unused);
-            state.closed = true;
-            state.wheel.take()
-        };
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        (state.keepers).expire(&mut state.wheel, NEVER, &mut unused);
+        state.closed = true;
+        let entries = state.wheel.take();
+        drop(guard);
         unused.into_iter().for_each(unwind::discard);
         entries.into_values().map(|entry| entry.waker)
     }
@@ -494,7 +441,7 @@ impl Shard {
         chunk: usize,
         entries: &mut Vec<(&'static Location<'static>, Tick)>,
     ) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let Some(chunk) = state.wheel.chunk(chunk) else {
             return false;
         };
@@ -505,7 +452,7 @@ impl Shard {
 
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
-        let state = self.lock();
+        let state = self.state.lock();
         let keys = state.keepers.keys();
         let spare = keys.filter(|key| state.wheel.get(*key).is_some()).count();
         Counts {
@@ -525,18 +472,19 @@ mod tests {
         #[cfg(tokio_wheel_loom)]
         pub(crate) fn drop_expired_spares(&self, now: Tick) {
             let mut unused = Vec::with_capacity(Keepers::MAX_SPARE);
-            self.lock().drop_spares(now, &mut unused);
+            let state = &mut *self.state.lock();
+            (state.keepers).expire(&mut state.wheel, now, &mut unused);
         }
 
         /// Returns the tick up to which the wheel was advanced.
         #[cfg(not(tokio_wheel_loom))]
         pub(crate) fn advanced_to(&self) -> Tick {
-            self.lock().wheel.now()
+            self.state.lock().wheel.now()
         }
 
         /// Returns the number of entries for which the wheel has memory.
         pub(crate) fn capacity(&self) -> usize {
-            self.lock().wheel.capacity()
+            self.state.lock().wheel.capacity()
         }
     }
 }

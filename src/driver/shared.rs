@@ -18,7 +18,7 @@ use crate::{
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) agenda: Agenda<Driver>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: Arc<Ending>,
     pub(crate) shards: Box<[Arc<Shard>]>,
     /// The number of registrars that handles and futures hold. The number changes without a lock when a
     /// registrar is created or dropped.

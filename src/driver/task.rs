@@ -66,7 +66,7 @@ impl Wake for Shared {
         let is_left = match self.agenda.try_take() {
             Some(driver) => {
                 self.record_wakeup("alarm");
-                !drive(self, driver).is_set || self.agenda.is_due()
+                drive(self, driver)
             }
             None => true,
         };
@@ -96,11 +96,7 @@ impl DriverTask {
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(driver) = shared.agenda.take() {
-                let driven = drive(shared, driver);
-                if driven.has_fired {
-                    yields.was_of_use();
-                }
-                if driven.is_set && !shared.agenda.is_due() {
+                if !drive(shared, driver) {
                     break;
                 }
                 yields.give_way().await;
@@ -115,21 +111,13 @@ impl Drop for DriverTask {
     }
 }
 
-/// The result of a turn.
-struct Driven {
-    has_fired: bool,
-    /// Whether the alarm is set. If not, the half must take another turn, or leave it to the other half.
-    is_set: bool,
-}
-
-/// Takes a turn, arms the driver, and sets the alarm.
-fn drive(shared: &Shared, mut driver: Driver) -> Driven {
+/// Takes a turn, arms the driver, and sets the alarm. Returns whether another turn must follow: something is due, or the
+/// alarm is not set.
+fn drive(shared: &Shared, mut driver: Driver) -> bool {
     let Shared { agenda, shards, .. } = shared;
-    let has_fired = unwind::catch(|| driver.take_turn(&agenda.clock, shards));
+    let turn = unwind::catch(|| driver.take_turn(&agenda.clock, shards));
     agenda.arm(|| next_tick(shards));
     let is_set = agenda.put_back(driver);
-    match has_fired {
-        Ok(has_fired) => Driven { has_fired, is_set },
-        Err(panic) => resume_unwind(panic),
-    }
+    turn.unwrap_or_else(|panic| resume_unwind(panic));
+    !is_set || agenda.is_due()
 }

@@ -51,23 +51,21 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Begins a turn. `is_real` says whether the clock showed the system's time in the last turn. The buffers must have room for what one visit takes out of a wheel.
+    /// Begins a turn. The buffers must have room for what one visit takes out of a wheel.
     pub(crate) fn begin(
         clock: &Clock,
-        is_real: &mut bool,
         room: &mut Room,
         expired: &'a mut Vec<Waker>,
         unused: &'a mut Vec<Waker>,
     ) -> Self {
-        let (start, is_real_now) = clock.look(*is_real);
-        *is_real = is_real_now;
-        let late = start.checked_sub(LATE).filter(|_| is_real_now);
+        let (start, is_real) = clock.look();
+        let late = start.checked_sub(LATE).filter(|_| is_real);
         Self {
             now: clock.reached(start),
             late_until: late.map_or(0, |late| clock.reached(late)),
             // Tests with a paused clock rely on the strict order, even when the clock jumps ahead. There the
             // strict order makes no entry late, because the clock stands still while a task runs.
-            order: if is_real_now {
+            order: if is_real {
                 Order::DueFirst
             } else {
                 Order::Strict
@@ -83,14 +81,17 @@ impl<'a> Turn<'a> {
 
     /// Returns whether the turn may wake another task, whose entry has this deadline.
     pub(crate) fn may_wake(&self, deadline: Tick) -> bool {
-        self.wakes.is_left(deadline <= self.late_until)
+        let Allowance { early, all } = self.wakes;
+        all > 0 && (early > 0 || deadline <= self.late_until)
     }
 
     /// Takes the waker of an entry that fires.
     pub(crate) fn fire(&mut self, deadline: Tick, waker: Waker) {
         let last = self.expired.last();
         if !last.is_some_and(|last| last.will_wake(&waker)) {
-            self.wakes.count(deadline <= self.late_until);
+            let Allowance { early, all } = &mut self.wakes;
+            *all = all.saturating_sub(1);
+            *early = early.saturating_sub((deadline > self.late_until).into());
         }
         self.expired.push(waker);
     }

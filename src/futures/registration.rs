@@ -40,7 +40,7 @@
 //! ready again.
 //!
 //! When a timer shuts down, its shards drop their entries. The next poll of each pending sleep calls
-//! `poll_ended`, which does one of four things:
+//! `poll_elsewhere` and, if that returns an error, `poll_ended`. They do one of four things:
 //!
 //! * It registers with another timer.
 //! * It returns ready, because the deadline has passed.
@@ -52,7 +52,7 @@
 
 use std::{
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bounded_wheel::Key;
@@ -60,11 +60,7 @@ use tokio::{runtime, time::Instant};
 
 use super::Sleep;
 use crate::{
-    driver::{
-        ending::Ending,
-        registrar::Registrar,
-        shard::{EntryState, Refused},
-    },
+    driver::{ending::Ending, registrar::Registrar},
     error::TimerShutdown,
     ground::thread::is_worker_of,
     timer::default,
@@ -91,8 +87,8 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(super) fn poll_reached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.poll_entry(cx) {
-            Ok(polled) => polled,
+        match ready!(self.try_poll_reached(cx)) {
+            Ok(()) => Poll::Ready(()),
             Err(TimerShutdown(())) => self.poll_ended(cx),
         }
     }
@@ -101,16 +97,12 @@ impl Sleep {
     /// default timer.
     #[inline(always)]
     #[track_caller]
-    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
+    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
         match (self.key, &self.registrar) {
             (Some(key), Some(registrar)) if !key.is_absent() => {
-                match registrar.shard.poll(key, cx.waker()) {
-                    EntryState::Pending => Ok(Poll::Pending),
-                    EntryState::Fired => Ok(Poll::Ready(())),
-                    EntryState::Closed => Err(TimerShutdown(())),
-                }
+                registrar.shard.poll(key, cx.waker())
             }
-            (Some(Key::ABSENT), _) => Ok(Poll::Ready(())),
+            (Some(Key::ABSENT), _) => Poll::Ready(Ok(())),
             _ => self.register(cx),
         }
     }
@@ -122,9 +114,11 @@ impl Sleep {
     pub(super) fn try_poll_reached(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Result<Poll<()>, TimerShutdown> {
-        self.poll_entry(cx)
-            .or_else(|TimerShutdown(())| self.poll_elsewhere(cx))
+    ) -> Poll<Result<(), TimerShutdown>> {
+        match self.poll_entry(cx) {
+            Poll::Ready(Err(TimerShutdown(()))) => self.poll_elsewhere(cx),
+            polled => polled,
+        }
     }
 
     /// Records that the future has returned ready, so that every poll is ready until the next reset.
@@ -137,7 +131,7 @@ impl Sleep {
     // inlines them all.
     #[inline(never)]
     #[track_caller]
-    fn register(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
+    fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
         let registrar = match &self.registrar {
             Some(bound) if !bound.is_default => match bound.nearer() {
                 Some(nearer) => self.registrar.insert(nearer),
@@ -154,10 +148,9 @@ impl Sleep {
         match registrar.register(self.deadline, (cx.waker(), self.site)) {
             Ok(key) => {
                 self.key = Some(key);
-                Ok(Poll::Pending)
+                Poll::Pending
             }
-            Err(Refused::Due) => Ok(Poll::Ready(())),
-            Err(Refused::Closed | Refused::Elsewhere) => Err(TimerShutdown(())),
+            Err(result) => Poll::Ready(result),
         }
     }
 
@@ -167,41 +160,37 @@ impl Sleep {
     /// the sleep now, the driver may have panicked, or the thread may remember another timer.
     #[cold]
     #[track_caller]
-    fn poll_elsewhere(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, TimerShutdown> {
+    fn poll_elsewhere(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
         let is_due = |sleep: &Self| Instant::now() >= sleep.deadline;
         if self.key.is_some_and(|key| !key.is_absent()) && is_due(self) {
-            return Ok(Poll::Ready(()));
+            return Poll::Ready(Ok(()));
         }
         let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
         if is_default && runtime::Handle::try_current().is_ok() {
             // The key belongs to the ended timer. The next timer may have an entry with an equal key. Test:
             // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
             self.key = None;
+            let ended = Poll::Ready(Err(TimerShutdown(())));
+            let mut polled = self.poll_entry(cx);
             // The thread looks the timer up only if the timer that it remembers refuses the sleep, and then only once while
             // the runtime shuts down: each look-up makes another timer, which has ended.
-            for looks_up in [false, true] {
-                if looks_up {
-                    drop(default::look_up_registrar());
-                }
-                let polled = self.poll_entry(cx);
-                if polled.is_ok() || self.ending().is_some_and(Ending::is_awaited) {
-                    return polled;
-                }
+            if polled == ended && !self.ending().is_some_and(|ending| ending.is_awaited()) {
+                drop(default::look_up_registrar());
+                polled = self.poll_entry(cx);
+            }
+            if polled != ended {
+                return polled;
             }
         }
-        match is_due(self) {
-            true => Ok(Poll::Ready(())),
-            false => Err(TimerShutdown(())),
-        }
+        let result = is_due(self).then_some(()).ok_or(TimerShutdown(()));
+        Poll::Ready(result)
     }
 
-    /// Polls a sleep whose timer has ended. Panics if the sleep is not due and cannot move to another timer.
+    /// Polls a sleep whose timer has ended, which is not due and cannot move to another timer. Panics unless its runtime
+    /// is still shutting down.
     #[cold]
     #[track_caller]
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Ok(polled) = self.poll_elsewhere(cx) {
-            return polled;
-        }
+    fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
         // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this
         // task after another worker has dropped the driver. The runtime then drops this task soon. A worker may
         // also block on a future within `block_in_place`. The runtime does not drop such a future. The future
@@ -218,7 +207,7 @@ impl Sleep {
     }
 
     /// Returns the end of the sleep's timer, if the calling thread is a worker of its runtime.
-    fn ending(&self) -> Option<&Ending> {
+    fn ending(&self) -> Option<&Arc<Ending>> {
         let shared = &self.registrar.as_ref()?.shared;
         is_worker_of(shared.agenda.runtime).then_some(&shared.ending)
     }
@@ -240,10 +229,9 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     registrar.shared.agenda.blocks.timer_is_used();
     let key = key.filter(|key| !key.is_absent());
     if registrar.is_default {
-        default::leave(registrar, key);
-    } else if let Some(key) = key {
-        drop(registrar.shard.deregister(key));
+        return default::leave(registrar, key);
     }
+    drop(key.map(|key| registrar.shard.deregister(key)));
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

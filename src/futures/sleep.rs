@@ -15,7 +15,7 @@ use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::{
-    driver::{clock, entry::Site, registrar::Registrar, shard::EntryState},
+    driver::{clock, entry::Site, registrar::Registrar},
     error::TimerShutdown,
     ground::coop,
     timer::Timer,
@@ -74,10 +74,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[inline]
 fn deadline_after(duration: Duration) -> Instant {
     let now = Instant::now();
-    match now.checked_add(duration) {
-        Some(deadline) => deadline,
-        None => clock::saturating_add(now, CENTURY),
-    }
+    let deadline = now.checked_add(duration);
+    deadline.unwrap_or_else(|| clock::saturating_add(now, CENTURY))
 }
 
 /// Waits until `deadline`.
@@ -216,9 +214,8 @@ impl Sleep {
             (Some(Key::VACANT), _) => Instant::now() >= self.deadline,
             (Some(Key::ABSENT), _) | (_, None) => true,
             (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
-                EntryState::Pending => false,
-                EntryState::Fired => true,
-                EntryState::Closed => Instant::now() >= self.deadline,
+                Poll::Ready(Err(TimerShutdown(()))) => Instant::now() >= self.deadline,
+                polled => polled.is_ready(),
             },
         }
     }
@@ -349,14 +346,9 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub fn try_poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
-        match self.try_poll_reached(cx) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => {
-                self.finish();
-                Poll::Ready(Ok(()))
-            }
-            Err(shutdown) => Poll::Ready(Err(shutdown)),
-        }
+        ready!(self.try_poll_reached(cx))?;
+        self.finish();
+        Poll::Ready(Ok(()))
     }
 
     /// Polls this sleep as the limit of an inner future that is pending.

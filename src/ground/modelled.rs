@@ -1,6 +1,6 @@
 //! Replacements for types that loom cannot observe, and for which loom has no type of its own.
 
-use std::{cell::Cell, sync::atomic::Ordering};
+use std::cell::Cell;
 
 pub(crate) use loom::sync::{
     Mutex as Inner, MutexGuard,
@@ -28,31 +28,4 @@ pub(crate) fn worker_index() -> Option<usize> {
 #[cfg(test)]
 pub(crate) fn be_no_worker() {
     IS_WORKER.with(|is_worker| is_worker.set(false));
-}
-
-/// A value that can be set once.
-pub(crate) struct OnceLock<T> {
-    value: std::sync::OnceLock<T>,
-    is_set: AtomicUsize,
-}
-
-impl<T> OnceLock<T> {
-    pub(crate) fn new() -> Self {
-        Self {
-            value: std::sync::OnceLock::new(),
-            is_set: AtomicUsize::new(0),
-        }
-    }
-
-    pub(crate) fn get(&self) -> Option<&T> {
-        match self.is_set.load(Ordering::Acquire) {
-            0 => None,
-            _ => self.value.get(),
-        }
-    }
-
-    pub(crate) fn set(&self, value: T) -> Result<(), T> {
-        self.is_set.fetch_add(1, Ordering::AcqRel);
-        self.value.set(value)
-    }
 }

@@ -13,22 +13,27 @@ use crate::ground::{sync::Mutex, unwind};
 /// A `Notify` on which at most one task waits.
 pub(crate) struct Notify(Mutex<State>);
 
-enum State {
-    Silent,
-    Waiting(Waker),
-    Notified,
+#[derive(Default)]
+struct State {
+    is_notified: bool,
+    /// The waker of the task, if it waits.
+    waker: Option<Waker>,
 }
 
 impl Notify {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State::Silent))
+        Self(Mutex::new(State::default()))
     }
 
     /// Ends the wait of the task, or the next wait if the task does not wait.
     pub(crate) fn notify_one(&self) {
-        let before = mem::replace(&mut *self.0.lock(), State::Notified);
-        if let State::Waiting(waker) = before {
-            if !unwind::is_ok(unwind::catch(|| waker.wake_by_ref())) {
+        let mut state = self.0.lock();
+        state.is_notified = true;
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            let is_woken = unwind::contain(|| waker.wake_by_ref());
+            if !is_woken {
                 unwind::contain(|| waker.wake_by_ref());
             }
             unwind::discard(waker);
@@ -37,24 +42,21 @@ impl Notify {
 
     /// Returns ready after a notification. Otherwise, the next notification wakes the task.
     pub(crate) fn poll_notified(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let waker = cx.waker().clone();
+        let mut waker = Some(cx.waker().clone());
         let mut state = self.0.lock();
-        let next = match *state {
-            State::Notified => State::Silent,
-            State::Silent | State::Waiting(_) => State::Waiting(waker),
-        };
-        let before = mem::replace(&mut *state, next);
-        drop(state);
-        match before {
-            State::Notified => Poll::Ready(()),
-            State::Silent | State::Waiting(_) => Poll::Pending,
+        if mem::take(&mut state.is_notified) {
+            return Poll::Ready(());
         }
+        mem::swap(&mut state.waker, &mut waker);
+        drop(state);
+        drop(waker);
+        Poll::Pending
     }
 
     /// Drops the waker of a task that has ended, because the waker keeps the memory of the task.
     pub(crate) fn forget(&self) {
-        let before = mem::replace(&mut *self.0.lock(), State::Silent);
-        drop(before);
+        let waker = self.0.lock().waker.take();
+        drop(waker);
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! * the locks of shards, and of the place where the driver parks
 //! * the armed tick, the counts of entries and registrars, and whether the watch rests
-//! * the lock of the driver's notifier, and whether a timer has ended
+//! * the lock of the driver's notifier, and the end of a timer
 //! * the registry of default timers, and the registrar that a thread remembers
 //! * a clock that a test sets
 //!
@@ -22,7 +22,7 @@ pub(crate) use std::sync::atomic::Ordering;
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::{
     sync::{
-        Mutex as Inner, MutexGuard, OnceLock,
+        Mutex as Inner, MutexGuard,
         atomic::{AtomicBool, AtomicU64, AtomicUsize},
     },
     thread_local,

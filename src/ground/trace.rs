@@ -33,10 +33,8 @@ macro_rules! emit {
 
 #[cfg(not(feature = "tracing"))]
 macro_rules! emit {
-    ($level:ident, $($field:ident = $value:expr,)* $message:literal) => {
-        if false {
-            $(let _ = $value;)*
-        }
+    ($level:ident, $($field:ident,)* $message:literal) => {
+        let _ = ($($field,)*);
     };
 }
 
@@ -45,7 +43,7 @@ macro_rules! emit {
 /// The driver wakes up when its alarm goes off. It also wakes up when a thread notifies it: to wake earlier, to
 /// do what is left after a turn, or to end.
 pub(crate) fn wake_up(by: &'static str) {
-    emit!(TRACE, by = by, "driver woke up");
+    emit!(TRACE, by, "driver woke up");
 }
 
 /// Emits an event about a batch, after the entries of the batch were woken. Emits no event if the shard had
@@ -55,31 +53,25 @@ pub(crate) fn wake_up(by: &'static str) {
 /// slots, and fired `fired` entries. `interrupted` says whether work is left for the next batch.
 pub(crate) fn batch(shard: usize, fired: usize, steps: usize, interrupted: bool) {
     if steps > 0 {
-        emit!(
-            TRACE,
-            shard = shard,
-            fired = fired,
-            steps = steps,
-            interrupted = interrupted,
-            "batch"
-        );
+        emit!(TRACE, shard, fired, steps, interrupted, "batch");
     }
 }
 
 /// Emits an event after a waker panicked and the crate caught the panic.
 pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
-    emit!(ERROR, panic = unwind::message(payload), "waker panicked");
+    let panic = unwind::message(payload);
+    emit!(ERROR, panic, "waker panicked");
 }
 
 /// Emits an event after the timer shut down. `pending` is the number of entries that the shutdown removed.
 pub(crate) fn shutdown(pending: usize) {
-    emit!(DEBUG, pending = pending, "timer shut down");
+    emit!(DEBUG, pending, "timer shut down");
 }
 
 /// Emits an event after a block has ended for which the watch had woken another worker.
 pub(crate) fn block(length: Duration) {
     let ms = length.as_secs_f64() * 1e3;
-    emit!(WARN, ms = ms, "a task blocked a worker");
+    emit!(WARN, ms, "a task blocked a worker");
 }
 
 /// Emits an event, once for each thread, after a worker has registered a future with the timer of its own runtime while

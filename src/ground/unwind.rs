@@ -13,14 +13,9 @@ pub(crate) fn catch<R>(user_code: impl FnOnce() -> R) -> thread::Result<R> {
     catch_unwind(AssertUnwindSafe(user_code))
 }
 
-/// Runs `user_code`. If it panics, catches the panic and drops the payload.
-pub(crate) fn contain(user_code: impl FnOnce()) {
-    is_ok(catch(user_code));
-}
-
-/// Returns whether the result is no panic. Drops the payload of a panic.
-pub(crate) fn is_ok(result: thread::Result<()>) -> bool {
-    let Err(payload) = result else {
+/// Runs `user_code`. If it panics, catches the panic, drops the payload, and returns `false`.
+pub(crate) fn contain(user_code: impl FnOnce()) -> bool {
+    let Err(payload) = catch(user_code) else {
         return true;
     };
     // Dropping the payload runs user code too, and may panic. The payload of this second panic is forgotten.
@@ -37,8 +32,6 @@ pub(crate) fn discard(user_code: impl Sized) {
 
 /// Returns the message of a panic, or `None` if the payload is not a string. `panic!` usually makes a string.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
-    match payload.downcast_ref::<String>() {
-        Some(message) => Some(message),
-        None => payload.downcast_ref::<&str>().copied(),
-    }
+    let string = payload.downcast_ref::<String>().map(String::as_str);
+    string.or_else(|| payload.downcast_ref::<&str>().copied())
 }

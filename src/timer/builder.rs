@@ -276,10 +276,9 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        match registry::insert(self.assemble()?) {
-            Ok(timer) => timer.if_running(),
-            Err(_) => Err(BuildError::AlreadyInstalled),
-        }
+        let inserted = registry::insert(self.assemble()?);
+        let timer = inserted.map_err(|_| BuildError::AlreadyInstalled)?;
+        timer.if_running()
     }
 
     /// Checks the settings, and makes a timer of the current runtime.
@@ -297,11 +296,8 @@ impl Builder {
             let max = MAX_SHARDS;
             return Err(BuildError::Shards { given, max });
         }
-        if let Some(given) = self
-            .watch_period
-            .filter(|it| !(MIN_PERIOD..=MAX_PERIOD).contains(it))
-        {
-            let (min, max) = (MIN_PERIOD, MAX_PERIOD);
+        let (min, max) = (MIN_PERIOD, MAX_PERIOD);
+        if let Some(given) = self.watch_period.filter(|it| !(min..=max).contains(it)) {
             return Err(BuildError::Watch { given, min, max });
         }
         let runtime = runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;

@@ -26,7 +26,7 @@
 //! * A thread in the state `Worker` keeps the entries of dropped futures for the next futures (see
 //!   [`spare`](crate::driver::spare)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
-//!   (`Sleep::poll_ended`).
+//!   (`Sleep::poll_elsewhere`).
 //! * [`Timer::current`] always asks which runtime is current.
 //!
 //! A worker of a runtime may run code of another runtime. In the state `Worker`, these futures register with the
@@ -37,20 +37,23 @@
 //! * futures of a current-thread runtime, if its thread was worker 0 of another runtime before: tokio's
 //!   `worker_index` is `Some(0)` inside each current-thread runtime
 //!
-//! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the clock
-//! anyway, because its deadline is the first of its shard, asks ([`Refused::Elsewhere`]). It looks the timer up again. Test:
-//! `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`. The worker's own timer fires the
-//! other futures, as long as its runtime runs. `docs/limitations.md` lists the consequences. When the worker's own runtime
-//! shuts down, such a future moves to the runtime that polls it (`Sleep::poll_ended`).
+//! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the
+//! clock anyway, because its deadline is the first of its shard, asks (`register_near` in `driver/registrar.rs`). It
+//! looks the timer up again. Test: `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`.
+//! The worker's own timer fires the other futures, as long as its runtime runs. `docs/limitations.md` lists the
+//! consequences. When the worker's own runtime shuts down, such a future moves to the runtime that polls it
+//! (`Sleep::poll_elsewhere`).
 //!
 //! A debug build with the feature `tracing` asks, and emits a warning (`trace::other_runtime`). Test:
 //! `a_worker_that_uses_its_own_timer_for_another_runtime_warns` in `tests/tracing.rs`.
 //!
 //! Models: `timer::loom_tests::start_races_start`, `runtime_end_races_poll` and `driver_panic_races_poll`.
-//!
-//! [`Refused::Elsewhere`]: crate::driver::shard::Refused::Elsewhere
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    ptr,
+    sync::Arc,
+};
 
 use bounded_wheel::Key;
 use tokio::runtime::{self, RuntimeFlavor, worker_index};
@@ -67,6 +70,8 @@ use crate::ground::{thread::is_current, trace};
 
 thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
+    /// The registrar in the memory if the thread is in the state `Worker`, otherwise null.
+    static MINE: Cell<*const Registrar> = const { Cell::new(ptr::null()) };
 }
 
 /// A worker in the state `Asks` spawns a witness at its first registration after the look-up, and then after this
@@ -96,16 +101,8 @@ struct Memory {
     references: Vec<Arc<Registrar>>,
     /// The worker index of the thread at the look-up.
     worker: Option<usize>,
-    thread: Thread,
-}
-
-/// The state of a thread. The documentation of this module explains the states.
-enum Thread {
-    Asks {
-        /// The number of registrations since the look-up, if the thread is a worker of a multi-thread runtime.
-        as_worker: Option<u32>,
-    },
-    Worker,
+    /// The number of registrations in the state `Asks`, if the thread is a worker of a multi-thread runtime.
+    as_worker: Option<u32>,
 }
 
 impl Memory {
@@ -117,10 +114,10 @@ impl Memory {
             return None;
         }
         let mut witnessed = None;
-        if let Thread::Asks { as_worker } = &mut self.thread {
+        if !is_mine(&self.registrar) {
             let current = runtime::Handle::try_current().ok();
             let current = current.filter(|current| current.id() == self.runtime)?;
-            if let Some(registrations) = as_worker {
+            if let Some(registrations) = &mut self.as_worker {
                 let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
                 *registrations = registrations.wrapping_add(1);
                 witnessed = is_turn.then_some(current);
@@ -148,10 +145,19 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        let _ = MINE.try_with(|mine| mine.set(ptr::null()));
         if let Some(spares) = &self.registrar.spares {
             self.registrar.shard.dismiss(spares);
         }
     }
+}
+
+/// Returns whether the calling thread is the worker to which a registrar belongs.
+#[inline]
+fn is_mine(registrar: &Registrar) -> bool {
+    // The access fails only in a loom model, at the end of a thread.
+    MINE.try_with(Cell::get)
+        .is_ok_and(|mine| ptr::eq(mine, registrar))
 }
 
 /// Records that the thread which runs this task is a worker of the multi-thread runtime `of`.
@@ -160,7 +166,7 @@ async fn witness(of: runtime::Id) {
     let _ = MEMORY.try_with(|memory| {
         if let Some(memory) = memory.borrow_mut().as_mut() {
             if memory.runtime == of && memory.worker == worker_index() {
-                memory.thread = Thread::Worker;
+                MINE.with(|mine| mine.set(&*memory.registrar));
             }
         }
     });
@@ -222,9 +228,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_current() -> Result<Self, TryCurrentError> {
-        let Ok(current) = runtime::Handle::try_current() else {
-            return Err(TryCurrentError(()));
-        };
+        let current = runtime::Handle::try_current().map_err(|_| TryCurrentError(()))?;
         let remembered = MEMORY.try_with(|memory| {
             let memory = memory.borrow();
             let memory = memory.as_ref().filter(|it| it.runtime == current.id())?;
@@ -292,9 +296,7 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
         registrar: registrar.clone(),
         references: Vec::with_capacity(KEPT),
         worker,
-        thread: Thread::Asks {
-            as_worker: may_be_worker.then_some(0),
-        },
+        as_worker: may_be_worker.then_some(0),
     };
     // Dropping the replaced memory drops wakers and may wake a driver, so the borrow must have ended.
     let replaced = MEMORY.try_with(|cell| cell.replace(Some(memory)));
@@ -302,31 +304,20 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
     (timer, registrar)
 }
 
-/// Takes over the reference of a future, and the entry if the future was dropped. The next future that this thread
-/// registers can use them. Tests: `a_thread_keeps_a_few_references`, and the tests of [`spare`](crate::driver::spare).
+/// Ends a future's use of its registrar: releases its entry if it was dropped, and takes over its reference. The next
+/// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`, and the tests of
+/// [`spare`](crate::driver::spare).
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
-    let mut dropped = Some((registrar, key));
-    let unused = MEMORY.try_with(|memory| {
-        let mut memory = memory.borrow_mut();
-        let memory = memory.as_mut()?;
-        let (registrar, key) = dropped.take()?;
-        // A thread that was this worker until it blocked in place also keeps the entry.
-        let is_mine =
-            matches!(memory.thread, Thread::Worker) && Arc::ptr_eq(&registrar, &memory.registrar);
-        let unused = key.and_then(|key| match &registrar.spares {
-            Some(spares) if is_mine => registrar.shard.keep(spares, key),
-            _ => registrar.shard.deregister(key),
-        });
-        Some((memory.keep(registrar), unused))
+    // A thread that was this worker until it blocked in place also keeps the entry.
+    let waker = key.and_then(|key| registrar.release(key, is_mine(&registrar)));
+    let unused = MEMORY.try_with(|memory| match &mut *memory.borrow_mut() {
+        Some(memory) => memory.keep(registrar),
+        None => Some(registrar),
     });
     // Dropping a waker runs user code, and dropping the last reference may wake the driver. So the borrow must
     // have ended. The waker may belong to another task, whose panic would harm this task.
-    unwind::discard(unused);
-    if let Some((registrar, Some(key))) = dropped {
-        // The thread has no memory, or ends.
-        drop(registrar.shard.deregister(key));
-    }
+    unwind::discard((waker, unused));
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -3,7 +3,10 @@
 use std::{fmt, sync::atomic::Ordering, time::Duration};
 
 use crate::{
-    driver::lateness::{self, Lateness},
+    driver::{
+        clock,
+        lateness::{self, Lateness},
+    },
     timer::Timer,
 };
 
@@ -63,6 +66,7 @@ impl Timer {
     /// ```
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared();
+        let blocks = &shared.agenda.blocks;
         let mut lateness = Lateness::new();
         let (mut pending, mut registered) = (0, 0);
         for shard in &shared.shards {
@@ -75,13 +79,11 @@ impl Timer {
             pending,
             registered,
             driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
-            is_watched: shared.agenda.blocks.watch.get().is_some(),
-            blocks: shared.agenda.blocks.count.load(Ordering::Relaxed),
-            longest_block: Duration::from_nanos(
-                shared.agenda.blocks.longest.load(Ordering::Relaxed),
-            ),
+            is_watched: blocks.watch.get().is_some(),
+            blocks: blocks.count.load(Ordering::Relaxed),
+            longest_block: Duration::from_nanos(blocks.longest.load(Ordering::Relaxed)),
             lateness: Histogram {
-                tick: shared.agenda.clock.duration(1),
+                tick: shared.agenda.clock.tick,
                 lateness,
             },
         }
@@ -323,7 +325,8 @@ impl Metrics {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
-    tick: Duration,
+    /// The length of a tick in nanoseconds.
+    tick: u64,
     lateness: Lateness,
 }
 
@@ -396,7 +399,7 @@ impl Histogram {
     /// # }
     /// ```
     pub fn sum(&self) -> Duration {
-        self.duration(self.lateness.sum)
+        clock::length(self.lateness.sum, self.tick)
     }
 
     /// Returns a bound on the highest lateness: the upper bound of the highest bucket that is not empty.
@@ -465,10 +468,8 @@ impl Histogram {
             seen += count;
             seen >= wanted.max(1)
         };
-        match self.lateness.counts.iter().position(reached) {
-            Some(bucket) => self.bound(bucket),
-            None => self.max(),
-        }
+        let bucket = self.lateness.counts.iter().position(reached);
+        bucket.map_or_else(|| self.max(), |bucket| self.bound(bucket))
     }
 
     /// Returns the histogram of the entries that fired after an earlier reading of the same timer.
@@ -501,17 +502,7 @@ impl Histogram {
 
     /// Returns the upper bound of a bucket.
     fn bound(&self, bucket: usize) -> Duration {
-        lateness::bound(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
-    }
-
-    /// Returns the duration of a number of ticks.
-    fn duration(&self, ticks: u64) -> Duration {
-        const SECOND: u128 = 1_000_000_000;
-        let nanos = self.tick.as_nanos() * u128::from(ticks);
-        match u64::try_from(nanos / SECOND) {
-            Ok(seconds) => Duration::new(seconds, (nanos % SECOND) as u32),
-            Err(_) => Duration::MAX,
-        }
+        lateness::bound(bucket).map_or(Duration::MAX, |ticks| clock::length(ticks, self.tick))
     }
 }
 

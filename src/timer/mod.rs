@@ -124,7 +124,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn tick(&self) -> Duration {
-        self.shared().agenda.clock.duration(1)
+        Duration::from_nanos(self.shared().agenda.clock.tick)
     }
 
     /// Makes a timer and its driver, which the caller spawns on the runtime.
@@ -155,11 +155,8 @@ impl Timer {
     fn default_registrar(&self, is_worker: bool) -> Arc<Registrar> {
         let shard = self.registrar().shard.clone();
         let spares = is_worker.then(|| shard.admit()).flatten();
-        Arc::new(Registrar::of_thread(
-            self.handle.shared.clone(),
-            shard,
-            spares,
-        ))
+        let shared = self.handle.shared.clone();
+        Arc::new(Registrar::of_thread(shared, shard, spares))
     }
 
     /// Returns the registrar of a thread that runs the timer's current-thread runtime.

@@ -1,4 +1,6 @@
 //! Tests of the driver on the harness. Each test moves the clock, rings the alarm and polls the driver.
+//!
+//! `simulation` has the tests of alarms that go off early, late, twice or not at all.
 
 use std::{
     future::{Future, pending, poll_fn},
@@ -21,85 +23,6 @@ use crate::{
     driver::{clock::DEFAULT_TICK, registrar::Registrar},
     futures::Sleep,
 };
-
-#[test]
-fn an_alarm_that_is_early_makes_no_timer_early() {
-    let mut harness = Harness::new(1);
-    let mut sleep = harness.sleep(ms(10));
-    let set_for = harness.start + ms(10);
-    assert!(harness.alarm.set_for() <= Some(set_for));
-    for _ in 0..9 {
-        harness.clock.advance(ms(1));
-        harness.ring();
-        assert!(harness.alarm.set_for() <= Some(set_for));
-        assert!(!sleep.is_woken());
-    }
-    assert_eq!(harness.alarm.set_for(), Some(set_for));
-    harness.clock.advance(ms(1) - Duration::from_nanos(1));
-    harness.ring();
-    assert!(!sleep.is_woken());
-    harness.clock.advance(Duration::from_nanos(1));
-    harness.ring();
-    assert!(sleep.is_woken());
-    assert_ready!(sleep.poll());
-}
-
-#[test]
-fn a_late_alarm_fires_all_expired_sleeps() {
-    let mut harness = Harness::new(3);
-    let mut sleeps: Vec<_> = (1..=600).map(|n| harness.sleep(ms(n))).collect();
-    harness.clock.advance(ms(400));
-    harness.ring();
-    assert!(
-        (1..=600)
-            .zip(&sleeps)
-            .all(|(n, sleep)| sleep.is_woken() == (n <= 400))
-    );
-    let metrics = harness.timer.metrics();
-    assert_eq!(metrics.lateness().sum(), ms((0..400).sum()));
-    assert!(ms(399) <= metrics.lateness().max() && metrics.lateness().max() < ms(799));
-    // An alarm that rings twice does no harm.
-    harness.ring();
-    harness.clock.advance(ms(200));
-    harness.ring();
-    for sleep in &mut sleeps {
-        assert_ready!(sleep.poll());
-    }
-    assert_eq!(harness.timer.metrics().pending(), 0);
-}
-
-#[test]
-fn an_earlier_sleep_sets_an_alarm_that_does_not_ring_again() {
-    let mut harness = Harness::new(1);
-    let sleep = harness.sleep(ms(10));
-    harness.alarm.forget();
-    let earlier = harness.sleep(ms(5));
-    assert_eq!(harness.alarm.set_for(), Some(harness.start + ms(5)));
-    harness.run_to(harness.start + ms(7));
-    assert!(earlier.is_woken() && !sleep.is_woken());
-    assert_eq!(harness.alarm.set_for(), Some(harness.start + ms(10)));
-    harness.alarm.forget();
-    harness.clock.advance(ms(5));
-    // This registration does not read the clock.
-    let _later = harness.sleep(ms(300));
-    assert!(!sleep.is_woken());
-    harness.timer.shared().agenda.notify.notify_one();
-    harness.drive();
-    assert!(sleep.is_woken());
-    assert!(harness.alarm.set_for() <= Some(harness.start + ms(312)));
-}
-
-#[test]
-fn an_earlier_registration_sets_the_alarm_again() {
-    let mut harness = Harness::new(1);
-    for n in [300, 100, 200, 50] {
-        let before = harness.alarm.set_for();
-        let _registered = harness.sleep(ms(n));
-        let deadline = harness.start + ms(n);
-        assert!(harness.alarm.set_for() <= Some(deadline));
-        assert!(before.is_none_or(|before| harness.alarm.set_for() <= Some(before)));
-    }
-}
 
 /// The driver's task may wait for its worker. Other tasks must not wait for the driver.
 #[test]

@@ -95,8 +95,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// assert_eq!(wheel.now(), 960);
     /// ```
     pub fn catch_up(&mut self, to: Tick) {
-        let next = self.next_slot().map_or(to, |slot| slot.start);
-        self.now = self.now.max(to.min(next));
+        let next = self.next_slot(to).map_or(to, |slot| slot.start);
+        self.now = self.now.max(next);
     }
 
     /// Returns the key of the entry with the earliest deadline. If entries are due, returns the key of the entry that fires
@@ -193,7 +193,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         if self.has_backlog() {
             return Some(self.now);
         }
-        let next = self.next_slot()?;
+        let next = self.rings.next_slot(self.now)?;
         let level = next.ring.row;
         if level == 0 || level > patient {
             return Some(next.start);
@@ -264,7 +264,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 self.cascade_backlog(steps)?;
             }
         }
-        while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
+        while let Some(slot) = self.next_slot(to) {
             if *steps == 0 {
                 // Entries that stay in their slots fire in one step, and entries of the backlog in two.
                 return ControlFlow::Break(());
@@ -303,7 +303,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         if order == Order::Strict {
             return ControlFlow::Break(());
         }
-        while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
+        while let Some(slot) = self.next_slot(to) {
             self.now = self.now.max(slot.start);
             // Entries of level 0 are all due, so they are late. A slot of level 1 may hold entries
             // that are not due yet.
@@ -390,10 +390,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the occupied slot that starts first.
+    /// Returns the occupied slot that starts first, if it starts at `to` or earlier.
     #[inline]
-    fn next_slot(&self) -> Option<Slot> {
-        self.rings.next_slot(self.now)
+    fn next_slot(&self, to: Tick) -> Option<Slot> {
+        let next = self.rings.next_slot(self.now);
+        next.filter(|slot| slot.start <= to)
     }
 
     /// Visits the entries of a ring from first to last, up to `steps` entries.
@@ -407,10 +408,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         steps: &mut usize,
         mut fire: impl FnMut(Removed<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        while *steps > 0 {
-            let Some(index) = self.rings.first(ring) else {
-                break;
-            };
+        while let Some(index) = self.rings.first(ring).filter(|_| *steps > 0) {
             *steps -= 1;
             let deadline = self.nodes.node(index).deadline;
             if deadline > due {
@@ -424,10 +422,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Cascades the entries of a ring of the backlog from first to last, up to `steps` entries.
     fn cascade_ring(&mut self, ring: usize, steps: &mut usize) {
-        while *steps > 0 {
-            let Some(index) = self.rings.first(Rings::<ROWS, SLOTS>::backlog(ring)) else {
-                break;
-            };
+        let ring = Rings::<ROWS, SLOTS>::backlog(ring);
+        while let Some(index) = self.rings.first(ring).filter(|_| *steps > 0) {
             *steps -= 1;
             self.relink(index);
         }
@@ -440,10 +436,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// after the other entries of its new slot.
     fn cascade(&mut self, slot: &Slot, steps: &mut usize) {
         let end = Rings::<ROWS, SLOTS>::end_of(slot);
-        while *steps > 0 {
-            let Some(index) = self.rings.last(slot.ring) else {
-                break;
-            };
+        while let Some(index) = self.rings.last(slot.ring).filter(|_| *steps > 0) {
             *steps -= 1;
             let node = self.nodes.node(index);
             let (deadline, links) = (node.deadline, node.links);

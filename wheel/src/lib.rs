@@ -388,7 +388,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.chunks_wanted()
     }
 
-    /// Accepts memory for one more chunk, and returns memory that the owner must drop.
+    /// Accepts memory for one more chunk, and returns memory that the owner must drop. Afterwards, the wheel has room.
     ///
     /// # Examples
     ///
@@ -708,8 +708,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// assert_eq!(wheel.get(key), None);
     /// ```
     pub fn clear(&mut self) {
-        let keys: Vec<Key> = self.nodes.keys().collect();
-        for key in keys {
+        for key in self.nodes.keys().collect::<Vec<_>>() {
             drop(self.remove(key));
         }
     }

@@ -178,15 +178,10 @@ impl<T> Nodes<T> {
     /// Returns the number of chunks that the lists of the next [`Refill`] must be able to hold.
     /// Returns 0 if the current lists are long enough.
     pub(crate) fn chunks_wanted(&self) -> usize {
-        let Lists {
-            chunks,
-            unused,
-            freed,
-            ..
-        } = &self.lists;
-        let capacity = chunks.capacity();
-        let no_number = freed.is_empty() && chunks.len() == capacity;
-        if !no_number && self.in_memory + unused.len() < capacity {
+        let lists = &self.lists;
+        let capacity = lists.chunks.capacity();
+        let no_number = lists.freed.is_empty() && lists.chunks.len() == capacity;
+        if !no_number && self.in_memory + lists.unused.len() < capacity {
             return 0;
         }
         assert!(
@@ -206,14 +201,13 @@ impl<T> Nodes<T> {
             lists.unused.append(&mut self.lists.unused);
             mem::swap(&mut self.lists, &mut lists);
         }
-        let Lists { chunks, unused, .. } = &mut self.lists;
-        let surplus = if self.in_memory + unused.len() < chunks.capacity() {
-            unused.push(memory);
-            None
-        } else {
-            // In the meantime, other threads have brought enough memory.
-            Some(memory)
-        };
+        let mut surplus = Some(memory);
+        // In the meantime, other threads may have brought enough memory.
+        if self.in_memory + self.lists.unused.len() < self.lists.chunks.capacity() {
+            self.lists.unused.extend(surplus.take());
+        }
+        // Opens a chunk, if none has room. Otherwise another thread could find the new memory unused, and free it.
+        self.has_room();
         (lists, surplus)
     }
 
@@ -352,28 +346,23 @@ impl<T> Nodes<T> {
     #[cold]
     #[inline(never)]
     fn open_another(&mut self) -> bool {
-        let Lists {
-            chunks,
-            unused,
-            with_room,
-            freed,
-        } = &mut self.lists;
-        if let Some(number) = with_room.pop() {
-            chunks[number].place = UNLISTED;
+        let lists = &mut self.lists;
+        if let Some(number) = lists.with_room.pop() {
+            lists.chunks[number].place = UNLISTED;
             self.open(number);
             return true;
         }
-        if unused.is_empty() {
+        if lists.unused.is_empty() {
             return false;
         }
-        if freed.is_empty() && chunks.len() < chunks.capacity() {
-            freed.push(chunks.len());
-            chunks.push(Chunk::new());
+        if lists.freed.is_empty() && lists.chunks.len() < lists.chunks.capacity() {
+            lists.freed.push(lists.chunks.len());
+            lists.chunks.push(Chunk::new());
         }
-        let Some(number) = freed.pop() else {
+        let Some(number) = lists.freed.pop() else {
             return false;
         };
-        chunks[number].nodes = unused.pop().unwrap_or_default();
+        lists.chunks[number].nodes = lists.unused.pop().unwrap_or_default();
         self.in_memory += 1;
         self.open(number);
         true
@@ -390,23 +379,18 @@ impl<T> Nodes<T> {
     /// Makes the memory of an empty chunk unused.
     #[cold]
     fn free(&mut self, number: usize) {
-        let Lists {
-            chunks,
-            unused,
-            with_room,
-            freed,
-        } = &mut self.lists;
-        let chunk = &mut chunks[number];
-        unused.push(mem::take(&mut chunk.nodes));
+        let lists = &mut self.lists;
+        let chunk = &mut lists.chunks[number];
+        lists.unused.push(mem::take(&mut chunk.nodes));
         self.in_memory -= 1;
         if chunk.stamp.is_some() {
-            freed.push(number);
+            lists.freed.push(number);
         }
         let place = mem::replace(&mut chunk.place, UNLISTED);
         if place != UNLISTED {
-            with_room.swap_remove(place as usize);
-            if let Some(moved) = with_room.get(place as usize) {
-                chunks[*moved].place = place;
+            lists.with_room.swap_remove(place as usize);
+            if let Some(moved) = lists.with_room.get(place as usize) {
+                lists.chunks[*moved].place = place;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Alarms. An alarm wakes the driver at an instant.
 //!
 //! The driver uses an alarm only through [`Alarm`]. The driver reads the clock itself each time it is woken.
-//! So no alarm can make an entry fire early. An inexact alarm has these effects (`timer::tests`,
+//! So no alarm can make an entry fire early. An inexact alarm has these effects (test:
 //! `timer::simulation`):
 //!
 //! * An alarm that goes off early or twice costs one wake-up. Then the driver sets the alarm again.

@@ -1,7 +1,7 @@
 //! An alarm that uses tokio's own timer. The precision of tokio's timer is one millisecond.
 
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
     pin::{Pin, pin},
     task::{Context, Waker},
     time::Duration,
@@ -33,8 +33,6 @@ const NANOS_PER_MS: u32 = 1_000_000;
 /// A [`tokio::time::Sleep`] that is reset when the alarm is set.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
-    /// Whether the clock showed the system's time when the alarm was last set.
-    is_real: bool,
 }
 
 impl TokioTime {
@@ -47,15 +45,13 @@ impl TokioTime {
     pub(crate) fn new() -> Self {
         Self {
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            is_real: true,
         }
     }
 
     /// Returns the instant for which tokio's timer must be set.
-    fn early(&mut self, instant: Instant) -> Instant {
+    fn early(instant: Instant) -> Instant {
         let before = |lead| instant.checked_sub(lead).unwrap_or(instant);
-        let (now, is_real) = look(self.is_real);
-        self.is_real = is_real;
+        let (now, is_real) = look();
         if is_real {
             // For the current time, tokio's timer goes off at the next millisecond.
             return before(LEAD).max(now);
@@ -82,16 +78,10 @@ impl TokioTime {
 
 impl Alarm for TokioTime {
     fn set(&mut self, instant: Instant, waker: &Waker) {
-        let early = self.early(instant);
-        self.sleep.as_mut().reset(early);
+        self.sleep.as_mut().reset(Self::early(instant));
         // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
-        let polled = poll_fn(|cx| self.sleep.as_mut().poll(cx));
-        let mut polled = pin!(unconstrained(polled));
-        if polled
-            .as_mut()
-            .poll(&mut Context::from_waker(waker))
-            .is_ready()
-        {
+        let polled = pin!(unconstrained(self.sleep.as_mut())).poll(&mut Context::from_waker(waker));
+        if polled.is_ready() {
             waker.wake_by_ref();
         }
     }

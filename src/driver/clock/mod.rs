@@ -32,7 +32,7 @@ pub(crate) struct Clock {
     /// The instant of tick 0.
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 ns to 1 h.
-    tick: u64,
+    pub(crate) tick: u64,
     /// The factor by which [`divide`](Self::divide) multiplies, because a division by `tick` would be slow.
     multiplier: u64,
     /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
@@ -76,12 +76,12 @@ impl Clock {
     }
 
     /// Returns the current time, and whether it is the system's time: see [`look`].
-    pub(crate) fn look(&self, was_real: bool) -> (Instant, bool) {
+    pub(crate) fn look(&self) -> (Instant, bool) {
         #[cfg(test)]
         if let Some(manual) = self.manual {
             return (manual.now(), manual.is_real());
         }
-        look(was_real)
+        look()
     }
 
     /// Returns whether `deadline` passed less than a millisecond before `now`. tokio rounds deadlines up to
@@ -91,7 +91,7 @@ impl Clock {
     /// returns `false` if the next tick may be more than a millisecond away.
     pub(crate) fn has_just_passed(&self, deadline: Instant, now: Instant) -> bool {
         let passed = now.duration_since(deadline).as_nanos();
-        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look(true).1
+        passed < NANOS_PER_MS.into() && self.tick <= NANOS_PER_MS && self.look().1
     }
 
     /// Returns the current time, which follows a paused clock.
@@ -153,23 +153,9 @@ impl Clock {
         ticks.try_into().unwrap_or(NEVER)
     }
 
-    /// Returns the length of `ticks` ticks.
-    pub(crate) fn duration(&self, ticks: u64) -> Duration {
-        Duration::from_nanos(ticks.saturating_mul(self.tick))
-    }
-
     /// Returns the instant at which `tick` begins, or `None` for [`NEVER`] and if no [`Instant`] is so late.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
-        let since = match tick.checked_mul(self.tick) {
-            _ if tick == NEVER => return None,
-            Some(nanos) => Duration::from_nanos(nanos),
-            None => {
-                let nanos = u128::from(tick) * u128::from(self.tick);
-                let secs = nanos / u128::from(NANOS_PER_SEC);
-                let nanos = nanos % u128::from(NANOS_PER_SEC);
-                Duration::new(secs.try_into().ok()?, nanos as u32)
-            }
-        };
+        let since = (tick != NEVER).then(|| length(tick, self.tick))?;
         self.origin.checked_add(since)
     }
 
@@ -202,6 +188,17 @@ impl Clock {
     }
 }
 
+/// Returns the length of a number of ticks of `tick` nanoseconds, at most [`Duration::MAX`].
+pub(crate) fn length(ticks: u64, tick: u64) -> Duration {
+    if let Some(nanos) = ticks.checked_mul(tick) {
+        return Duration::from_nanos(nanos);
+    }
+    let nanos = u128::from(ticks) * u128::from(tick);
+    let beyond = (nanos % u128::from(NANOS_PER_SEC)) as u32;
+    let secs = (nanos / u128::from(NANOS_PER_SEC)).try_into();
+    secs.map_or(Duration::MAX, |secs| Duration::new(secs, beyond))
+}
+
 /// Returns the instant that is `duration` after now.
 ///
 /// [`Instant`] may be unable to represent that instant. Then the function returns an earlier instant. The
@@ -216,10 +213,8 @@ pub(crate) fn after(duration: Duration) -> Instant {
 /// instant: see [`after`].
 #[inline]
 pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
-    match instant.checked_add(duration) {
-        Some(sum) => sum,
-        None => far_future(instant, duration),
-    }
+    let sum = instant.checked_add(duration);
+    sum.unwrap_or_else(|| far_future(instant, duration))
 }
 
 #[cold]
@@ -236,12 +231,9 @@ fn far_future(instant: Instant, mut duration: Duration) -> Instant {
 
 /// Returns the current time, and whether it is the system's time.
 ///
-/// The second value is `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
-/// test moves it ahead, and never shows that time again. So the caller passes `was_real`, the last result or `true`.
-pub(crate) fn look(was_real: bool) -> (Instant, bool) {
-    if !was_real {
-        return (Instant::now(), false);
-    }
+/// The second value is `false` if tokio's clock is or was paused. Such a clock is behind the system's time, or a test has
+/// moved it ahead.
+pub(crate) fn look() -> (Instant, bool) {
     let before = std::time::Instant::now();
     let now = Instant::now();
     let is_real = before <= now.into_std() && now.into_std() <= std::time::Instant::now();

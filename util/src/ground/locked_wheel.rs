@@ -68,9 +68,6 @@ impl<T, D> LockedWheel<T, D> {
     fn refill(&self, refill: Refill<T>) {
         if let Some(mut state) = self.lock() {
             let replaced = state.wheel.refill(refill);
-            // This call opens a chunk in the new memory. Otherwise another thread could find the memory unused, and free
-            // it.
-            state.wheel.has_room();
             drop(state);
             drop(replaced);
         }
