@@ -51,7 +51,8 @@
 //!
 //! [`Exceeded`] says which limit ended the future: its name, its length, where it was set, and how long the future took.
 //! It converts to an [`io::Error`](std::io::Error) and to the boxed errors of tower, hyper and axum, in which
-//! [`Exceeded::find`] finds it. If a `TimeoutLayer` responds for a handler, the response has it in its extensions.
+//! [`Exceeded::find`] finds it. It is no response: an axum handler maps it to a status, and to no text for clients, since its
+//! text names a source file. If a `TimeoutLayer` responds for a handler, the response has it in its extensions.
 
 mod error;
 mod scope;

@@ -12,8 +12,8 @@
 //! | [`Scheduler::schedule_at_fixed_rate_with`] | periodically, at a fixed rate, and you choose what happens after a late run |
 //! | [`Scheduler::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
-//! At shutdown, [`Scheduler::shutdown`] returns the tasks that have not started. Their [`id`](Unstarted::id) tells which
-//! tasks they are. [`Scheduler::wait_idle`] waits for those that are running.
+//! At shutdown, [`Scheduler::shutdown`] returns the tasks that wait, and so also the next run of each periodic task. Their
+//! [`id`](Unstarted::id) tells which tasks they are. [`Scheduler::wait_idle`] waits for those that are running.
 //!
 //! Create one [`Scheduler`] per program, and clone it. Scheduling and canceling a task cost about the same with a million
 //! waiting tasks, because the timer has a hierarchical timing wheel for each worker (Varghese and Lauck, 1987 and 1997).

@@ -154,6 +154,10 @@ fn next_deadline(
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a run of a periodic task may return `()` or `ControlFlow`, but not `{Self}`",
+    note = "handle an error in the run, or return `ControlFlow::Break` to end the task"
+)]
 pub trait RunOutput {
     /// The output of the task.
     type Output: Send + 'static;
