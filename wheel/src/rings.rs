@@ -40,6 +40,8 @@ pub(super) struct Slot {
 /// level has `SLOTS` slots.
 #[repr(C)]
 pub(super) struct Rings<const ROWS: usize, const SLOTS: usize> {
+    /// Bit `n` is set when a ring of row `n` has entries.
+    rows: u64,
     /// One word for each row: bit `n` is set when ring `n` has entries.
     occupied: [u64; ROWS],
     /// The links of each ring to its first node and to its last node. An empty ring links to itself.
@@ -77,6 +79,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
             row += 1;
         }
         Self {
+            rows: 0,
             occupied: [0; ROWS],
             links,
         }
@@ -109,9 +112,18 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// its entries were inserted last. See [`Order::Strict`](super::Order::Strict).
     #[inline]
     pub(super) fn next_slot(&self, now: Tick) -> Option<Slot> {
-        let slots = self.next_starts(now);
-        // The subtraction wraps, so level 0 comes last.
-        let (level, start) = slots.min_by_key(|(level, start)| (*start, level.wrapping_sub(1)))?;
+        let mut next: Option<(usize, Tick)> = None;
+        for (level, start) in self.next_starts(now) {
+            let is_next = match next {
+                Some((0, first)) => start <= first,
+                Some((_, first)) => start < first,
+                None => true,
+            };
+            if is_next {
+                next = Some((level, start));
+            }
+        }
+        let (level, start) = next?;
         let ring = Self::slot_of(level, start);
         Some(Slot { ring, start })
     }
@@ -119,8 +131,15 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// Returns the occupied levels, with the start of the first occupied slot of each.
     #[inline]
     pub(super) fn next_starts(&self, now: Tick) -> impl Iterator<Item = (usize, Tick)> {
-        let levels = (0..Self::LEVELS).filter(|level| self.occupied[*level] != 0);
-        levels.map(move |level| (level, self.next_start(now, level)))
+        let mut levels = self.rows & !(1 << Self::BACKLOG);
+        iter::from_fn(move || {
+            if levels == 0 {
+                return None;
+            }
+            let level = levels.trailing_zeros() as usize;
+            levels &= levels - 1;
+            Some((level, self.next_start(now, level)))
+        })
     }
 
     /// Returns the start of the first occupied slot of a level, which must have one.
@@ -265,12 +284,17 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     #[inline]
     fn occupy(&mut self, ring: Ring) {
         self.occupied[ring.row] |= 1 << ring.number;
+        self.rows |= 1 << ring.row;
     }
 
     /// Records that a ring has no entry.
     #[inline]
     fn vacate(&mut self, ring: Ring) {
-        self.occupied[ring.row] &= !(1 << ring.number);
+        let occupied = &mut self.occupied[ring.row];
+        *occupied &= !(1 << ring.number);
+        if *occupied == 0 {
+            self.rows &= !(1 << ring.row);
+        }
     }
 
     /// Moves the nodes of a slot to the end of a ring of the backlog.
@@ -338,6 +362,11 @@ mod invariants {
             mut check: impl FnMut(usize, usize, Tick),
         ) {
             for (row, rings) in self.links.iter().enumerate() {
+                assert_eq!(
+                    self.rows >> row & 1 == 1,
+                    self.occupied[row] != 0,
+                    "row {row}"
+                );
                 for (ring, links) in rings.iter().enumerate() {
                     let this = Self::link_to(Ring { row, number: ring });
                     let occupied = self.occupied[row] >> ring & 1 == 1;
