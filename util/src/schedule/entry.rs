@@ -178,7 +178,7 @@ impl<W: Work> Entry<W> {
 
 impl<W: Work> Wake for Entry<W> {
     /// Starts the task, because its deadline has passed. If the scheduler has shut down, hands the task to the shutdown. If
-    /// the timer has ended, drops the work.
+    /// the runtime or the timer has ended, drops the work.
     fn wake(self: Arc<Self>) {
         let mut inner = lock(&self.inner);
         let Some((work, shard)) = inner.take() else {
@@ -186,8 +186,8 @@ impl<W: Work> Wake for Entry<W> {
         };
         let Status { id, deadline, .. } = inner.status;
         let run = Box::pin(work.run(deadline));
-        let is_open = !shard.common.timer.is_shutdown();
-        if !shard.remove(&self.index, true) && is_open {
+        let runtime = shard.common.runtime();
+        if !shard.remove(&self.index, true) && runtime.is_some() {
             // The shutdown wakes the entry too, and then waits for the lock of the entry.
             lock(&shard.common.unstarted).push(Unstarted {
                 id,
@@ -198,7 +198,7 @@ impl<W: Work> Wake for Entry<W> {
             Self::end(inner, Err(TaskError(Cause::Shutdown)));
             return shard.ran();
         }
-        inner.status.is_started |= is_open;
+        inner.status.is_started |= runtime.is_some();
         inner.status.is_running = true;
         drop(inner);
         let run = Run {
@@ -206,9 +206,9 @@ impl<W: Work> Wake for Entry<W> {
             entry: self,
             shard: shard.clone(),
         };
-        match is_open {
-            true => drop(shard.common.runtime.spawn(run)),
-            false => drop(run),
+        match runtime {
+            Some(runtime) => drop(runtime.spawn(run)),
+            None => drop(run),
         }
     }
 }

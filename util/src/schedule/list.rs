@@ -14,10 +14,12 @@
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
 use super::{error::Refused, places::Places, unstarted::Unstarted};
@@ -26,8 +28,11 @@ use crate::ground::sync::{AtomicU64, Mutex, Ordering::Relaxed, lock};
 /// What the lists of a scheduler share.
 pub(super) struct Common {
     pub(super) timer: Timer,
-    /// The runtime of the tasks.
-    pub(super) runtime: Handle,
+    /// The runtime of the tasks. A scheduler that is kept must not keep a runtime that has ended, so a task of the runtime
+    /// owns the handle.
+    runtime: Weak<Handle>,
+    /// Ends this task when it is dropped.
+    _open: Mutex<oneshot::Sender<()>>,
     /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all threads would
     /// write to the cache line of the number.
     limit: Option<(usize, AtomicU64)>,
@@ -38,6 +43,15 @@ pub(super) struct Common {
 }
 
 impl Common {
+    /// Returns the runtime, unless it or the timer has ended.
+    pub(super) fn runtime(&self) -> Option<Arc<Handle>> {
+        self.runtime.upgrade().filter(|_| !self.timer.is_shutdown())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.timer.is_shutdown() && self.runtime.strong_count() > 0
+    }
+
     /// Counts one more waiting task, unless it is a first run and the limit is reached.
     fn count(&self, is_first: bool) -> Result<(), Refused> {
         let Some((max, pending)) = &self.limit else {
@@ -73,14 +87,20 @@ impl Shard {
     /// Creates the lists of a scheduler: one for each worker, and one for threads that are no workers.
     #[track_caller]
     pub(super) fn all(timer: Timer, max_pending: Option<usize>) -> Arc<[Arc<Self>]> {
-        let runtime = Handle::current();
+        let runtime = Arc::new(Handle::current());
         let workers = runtime.metrics().num_workers() as u64;
+        let (open, ended) = oneshot::channel();
         let common = Arc::new(Common {
             timer,
-            runtime,
+            runtime: Arc::downgrade(&runtime),
+            _open: Mutex::new(open),
             limit: max_pending.map(|max| (max, AtomicU64::new(0))),
             unstarted: Mutex::default(),
             idle: Notify::new(),
+        });
+        tokio::spawn(async move {
+            let _ended = ended.await;
+            drop(runtime);
         });
         let shard = |number| {
             let waiting = Some(Places::default());
@@ -116,7 +136,7 @@ impl Shard {
         let mut list = lock(&self.list);
         if let Some(waiting) = &mut list.waiting {
             let is_due = match deadline <= now {
-                true => (!timer.is_shutdown()).then_some(true),
+                true => self.common.is_open().then_some(true),
                 false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
                     Poll::Pending => Some(false),
                     Poll::Ready(reached) => reached.ok().map(|()| true),

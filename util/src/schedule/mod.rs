@@ -102,11 +102,11 @@ use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
-/// A scheduler belongs to the runtime on which it was built, and its tasks run there. It holds a
-/// [`Handle`](tokio::runtime::Handle) of this runtime, and needs no tokio task of its own. All clones are handles to the same
+/// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles to the same
 /// scheduler. When the last handle is dropped, the waiting tasks stay scheduled.
 ///
-/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks.
+/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler needs one
+/// tokio task, no matter how many tasks wait.
 ///
 /// # Examples
 ///
@@ -324,7 +324,7 @@ impl Scheduler {
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
         let last = &self.shards[self.shards.len() - 1];
-        last.counts().0.is_none() || last.common.timer.is_shutdown()
+        last.counts().0.is_none() || !last.common.is_open()
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.

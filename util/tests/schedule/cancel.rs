@@ -89,7 +89,7 @@ async fn a_cancel_handle_keeps_no_output() {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_handle_keeps_no_future_closure_or_timer() {
     let before = alive();
-    let scheduler = with_tick(ms(1));
+    let scheduler = Scheduler::new();
     let drops = Count::default();
     let once = |delay| {
         let held = drops.on_drop();

@@ -85,17 +85,17 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
 #[tokio::test(start_paused = true)]
 async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
     let before = alive();
-    let once = with_tick(ms(1)).schedule(ms(5), async { 7 }).unwrap();
-    let panics = with_tick(ms(1))
+    let once = Scheduler::new().schedule(ms(5), async { 7 }).unwrap();
+    let panics = Scheduler::new()
         .schedule(ms(5), async { quiet_panic() })
         .unwrap();
     let periodic =
-        with_tick(ms(1)).schedule_at_fixed_rate(ms(5), ms(5), || async { ControlFlow::Break(7) });
-    let in_its_run = with_tick(ms(1)).schedule_with_fixed_delay(ms(5), ms(5), || sleep(ms(3)));
+        Scheduler::new().schedule_at_fixed_rate(ms(5), ms(5), || async { ControlFlow::Break(7) });
+    let in_its_run = Scheduler::new().schedule_with_fixed_delay(ms(5), ms(5), || sleep(ms(3)));
     let (periodic, in_its_run) = (periodic.unwrap(), in_its_run.unwrap());
-    let waits = with_tick(ms(1)).schedule(ms(9), async { 7 }).unwrap();
+    let waits = Scheduler::new().schedule(ms(9), async { 7 }).unwrap();
     settle().await;
-    assert_eq!(alive(), before + 5, "the drivers of the timers");
+    assert_eq!(alive(), before + 5, "the drivers");
     sleep(ms(6)).await;
     assert!(in_its_run.cancel() && waits.cancel());
     settle().await;
