@@ -16,10 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_wheel::Timer;
 use tokio_wheel_util::schedule::Scheduler;
 
-use crate::{
-    peer::{Peer, Resets},
-    process::thread_cpu_time,
-};
+use crate::peer::{Peer, Resets};
 
 /// A server's usual limit. It is so long that nearly every sleep is canceled.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -51,9 +48,9 @@ pub enum Pattern {
     Tasks,
 }
 
-/// Runs requests of a pattern. Returns the worker's CPU time, which other processes change less.
+/// Runs requests of a pattern.
 pub async fn requests<P: Peer>(pattern: Pattern, iters: u64) -> Duration {
-    let start = thread_cpu_time();
+    let start = Instant::now();
     for _ in 0..iters {
         match pattern {
             Pattern::Nested => {
@@ -71,7 +68,7 @@ pub async fn requests<P: Peer>(pattern: Pattern, iters: u64) -> Duration {
             }
         }
     }
-    thread_cpu_time() - start
+    start.elapsed()
 }
 
 const fn secs(secs: u64) -> Duration {

@@ -309,11 +309,15 @@ impl Shard {
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
     ///
-    /// Returns `false` if the new deadline is earlier than the old one. Then the caller reads the clock, and calls
-    /// [`fire`](Self::fire) or [`reset`](Self::reset).
+    /// Returns `false` if the new deadline is earlier than the old one, or has expired. Then the caller reads the clock, and
+    /// calls [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<bool> {
-        self.state.lock().wheel.postpone(key, deadline)
+        let mut state = self.state.lock();
+        if deadline <= state.wheel.now() {
+            return state.wheel.deadline(key).map(|_| false);
+        }
+        state.wheel.postpone(key, deadline)
     }
 
     /// Gives an entry another deadline, if the entry is still in the wheel.

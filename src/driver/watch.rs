@@ -9,11 +9,11 @@
 //!
 //! # When it looks
 //!
-//! Every other [period](DEFAULT_PERIOD), or every one for some time after a block that counts. It also looks [soon](SOON) after a look at which workers have moved that may now block. A look may
-//! come early, so that one wake-up of the thread serves several runtimes. After [`QUIET`] looks at which no worker has
-//! moved, or no entry is pending, the watch [rests](super::blocks). It then looks again a period after the armed tick,
-//! because a timer that is due must not wait for a blocked worker either, or when a thread resets or drops a future. So an
-//! idle process has no wake-ups.
+//! Every other [period](DEFAULT_PERIOD), or every one for some time after a block that counts. It also looks [soon](SOON) after
+//! a look at which workers have moved that may now block. A look may come early, so that one wake-up of the thread serves several
+//! runtimes. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch [rests](super::blocks). It
+//! then looks again a period after the armed tick, because a timer that is due must not wait for a blocked worker either, or
+//! when a thread resets or drops a future. So an idle process has no wake-ups.
 //!
 //! # The thread
 //!

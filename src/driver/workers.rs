@@ -17,7 +17,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The number of looks without a block that counts after which the runtime is calm. With 10 ms, they take 10 s.
+/// The number of periods without a block that counts after which the runtime is calm.
 const CALM: u32 = 1_000;
 
 /// The workers of a runtime, as of the last look.
@@ -25,8 +25,8 @@ pub(crate) struct Workers {
     all: Vec<Worker>,
     /// The length from which on a block counts.
     least: Duration,
-    /// The number of looks since the last block that counted.
-    calm: u32,
+    /// When the runtime is calm again.
+    calm: Instant,
 }
 
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl Worker {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) has_changed: bool,
-    /// Whether no block has counted at the last [`CALM`] looks.
+    /// Whether no block has counted in the last [`CALM`] periods.
     pub(crate) is_calm: bool,
     /// Whether the watch wakes a worker.
     pub(crate) wakes: bool,
@@ -73,8 +73,11 @@ impl Workers {
             block: None,
         };
         let all = vec![worker; number];
-        let calm = CALM;
-        Self { all, least, calm }
+        Self {
+            all,
+            least,
+            calm: now,
+        }
     }
 
     /// Compares the counts of all workers with those of the last look.
@@ -117,8 +120,10 @@ impl Workers {
                 seen.note(last.unwrap_or_default(), length, self.least);
             }
         }
-        self.calm = if seen.counts > 0 { 0 } else { self.calm + 1 }.min(CALM);
-        seen.is_calm = self.calm == CALM;
+        if seen.counts > 0 {
+            self.calm = now + CALM * self.least;
+        }
+        seen.is_calm = self.calm <= now;
         seen
     }
 }
@@ -214,8 +219,8 @@ mod tests {
         assert!(hand.look().is_calm && hand.look().is_calm);
         assert!(!hand.look().is_calm, "the block counts");
         hand.turn(0);
-        let looks = (0..2 * CALM).take_while(|_| !hand.look().is_calm);
-        assert_eq!(looks.count(), CALM as usize - 1);
+        let looks = (0..9 * CALM).take_while(|_| !hand.look().is_calm);
+        assert_eq!(looks.count(), 2 * CALM as usize - 1);
     }
 
     #[test]

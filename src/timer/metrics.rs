@@ -221,9 +221,10 @@ impl Metrics {
     /// Returns how often a blocked worker held up the runtime, so that the [watch](crate::Builder::watch) had to wake another
     /// worker.
     ///
-    /// The watch counts a block once, however long it lasts, and only if it lasts for at least one period of the watch. A worker
-    /// that blocks while others handle the events holds up nobody, and is not counted. A worker that polls 61 tasks without
-    /// looking for events counts as blocked meanwhile.
+    /// The watch counts a block once, however long it lasts, and only if it lasts for at least one period of the watch. If no
+    /// block was counted in the last 1,000 periods, it looks at every other period, and may miss a block of less than 2.2
+    /// periods. A worker that blocks while others handle the events holds up nobody, and is not counted. A worker that polls 61
+    /// tasks without looking for events counts as blocked meanwhile.
     ///
     /// # Examples
     ///

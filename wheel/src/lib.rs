@@ -388,7 +388,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.chunks_wanted()
     }
 
-    /// Accepts memory for one more chunk, and returns memory that the owner must drop. Afterwards, the wheel has room.
+    /// Accepts memory for one more chunk, and returns memory that the owner must drop. Afterwards, the wheel has room, unless
+    /// others have already filled it.
     ///
     /// # Examples
     ///

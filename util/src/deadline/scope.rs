@@ -186,21 +186,26 @@ thread_local! {
     static SCOPES: RefCell<Vec<Scope>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Calls `call` with the scopes of this thread. A thread that has dropped its thread-locals has no scopes.
+#[inline]
+fn with<T>(call: impl FnOnce(&mut Vec<Scope>) -> T) -> Option<T> {
+    SCOPES
+        .try_with(|scopes| call(&mut scopes.borrow_mut()))
+        .ok()
+}
+
 /// Calls `look` with the deadline of the scope in which `task` runs, and with whether it has passed.
 #[inline]
 pub(super) fn current<T>(task: Option<Id>, look: impl FnOnce(&Deadline, bool) -> T) -> Option<T> {
-    let look = |scopes: &RefCell<Vec<Scope>>| {
-        let scopes = scopes.borrow();
+    with(|scopes| {
         let scope = scopes.last().filter(|scope| scope.task == task)?;
         Some(look(scope.deadline.as_ref()?, scope.has_ended))
-    };
-    // A thread that ends is in no scope.
-    SCOPES.try_with(look).ok()?
+    })?
 }
 
 /// Lets the scopes of this task that poll now go on after their ends, because a future outside of them is pending.
 pub(super) fn keep_alive() {
-    SCOPES.with_borrow_mut(|scopes| scopes.last_mut().map(|scope| scope.must_go_on = true));
+    with(|scopes| scopes.last_mut().map(|scope| scope.must_go_on = true));
 }
 
 /// Leaves the scope when it is dropped, also by a panic.
@@ -215,21 +220,21 @@ impl Entered {
             task,
             must_go_on: false,
         };
-        SCOPES.with_borrow_mut(|scopes| scopes.push(scope));
+        with(|scopes| scopes.push(scope));
         Self(())
     }
 
     /// Returns whether a future outside of the scope is pending.
     #[inline]
     pub(super) fn must_go_on(&self) -> bool {
-        SCOPES.with_borrow(|scopes| scopes.last().is_some_and(|scope| scope.must_go_on))
+        with(|scopes| scopes.last().is_some_and(|scope| scope.must_go_on)) == Some(true)
     }
 }
 
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        SCOPES.with_borrow_mut(|scopes| {
+        with(|scopes| {
             let left = scopes.pop();
             // The future of another task, such as one of a `LocalSet`, keeps no scope of this task alive.
             if let (Some(left), Some(outer)) = (left, scopes.last_mut()) {

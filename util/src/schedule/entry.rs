@@ -204,7 +204,7 @@ impl<W: Work> Wake for Entry<W> {
         let run = Run {
             run: Some(run),
             entry: self,
-            shard: shard.clone(),
+            running: Running(shard.clone()),
         };
         match runtime {
             Some(runtime) => drop(runtime.spawn(run)),
@@ -263,7 +263,17 @@ impl<W: Work> Task for Entry<W> {
 struct Run<W: Work, R> {
     run: Option<Pin<Box<R>>>,
     entry: Arc<Entry<W>>,
-    shard: Arc<Shard>,
+    /// The last field, because the drop of the entry may drop the output.
+    running: Running,
+}
+
+/// Counts as running in its list until it is dropped.
+struct Running(Arc<Shard>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.ran();
+    }
 }
 
 impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
@@ -275,11 +285,12 @@ impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
-        // The handle sees the end only after the future is dropped.
-        if let Err(panic) = unwind::catch(|| self.run = None) {
-            unwind::discard(mem::replace(&mut ran, Err(panic)));
+        // The handle sees the end only after the future is dropped. The first panic is the cause.
+        match (unwind::catch(|| self.run = None), &ran) {
+            (Err(panic), Ok(_)) => unwind::discard(mem::replace(&mut ran, Err(panic))),
+            (dropped, _) => unwind::discard(dropped),
         }
-        let (entry, shard) = (&self.entry, &self.shard);
+        let (entry, shard) = (&self.entry, &self.running.0);
         let result = match ran.map(W::next) {
             Ok(ControlFlow::Continue((work, next))) => {
                 entry.clone().schedule_next(shard, work, next);
@@ -299,6 +310,5 @@ impl<W: Work, R> Drop for Run<W, R> {
             unwind::discard(run);
             Entry::end(lock(&self.entry.inner), Err(TaskError(Cause::Shutdown)));
         }
-        self.shard.ran();
     }
 }

@@ -10,7 +10,7 @@
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock. The waker in a list is the entry's own.
 //!
-//! * A list grows by a [chunk](super::places), so no hold of its lock copies it.
+//! * A list grows by a [chunk](super::places), which is allocated under its lock. No hold of the lock copies a list.
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
@@ -136,7 +136,8 @@ impl Shard {
         let mut list = lock(&self.list);
         if let Some(waiting) = &mut list.waiting {
             let is_due = match deadline <= now {
-                true => self.common.is_open().then_some(true),
+                _ if !self.common.is_open() => None,
+                true => Some(true),
                 false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
                     Poll::Pending => Some(false),
                     Poll::Ready(reached) => reached.ok().map(|()| true),

@@ -105,8 +105,8 @@ use work::{Pace, Periodic, Work};
 /// A scheduler belongs to the runtime on which it was built, and its tasks run there. All clones are handles to the same
 /// scheduler. When the last handle is dropped, the waiting tasks stay scheduled.
 ///
-/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks. A scheduler needs one
-/// tokio task, no matter how many tasks wait.
+/// When the runtime or the timer shuts down, the scheduler shuts down too, and drops the waiting tasks: at their deadlines, if the
+/// timer is that of another runtime. A scheduler needs one tokio task, no matter how many tasks wait.
 ///
 /// # Examples
 ///

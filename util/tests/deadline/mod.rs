@@ -9,6 +9,7 @@ use std::{
     panic::AssertUnwindSafe,
     pin::pin,
     rc::Rc,
+    sync::mpsc,
     task::Poll,
 };
 
@@ -425,4 +426,22 @@ fn deadlines_are_values() {
     static_assertions::assert_impl_all!(Deadline: Copy, Send, Sync, std::panic::UnwindSafe);
     static_assertions::assert_impl_all!(Exceeded: Clone, Send, Sync, std::error::Error);
     static_assertions::assert_impl_all!(deadline::Within<std::future::Ready<()>>: Send, Sync, Unpin);
+}
+
+#[test]
+fn the_destructor_of_a_thread_local_may_poll_a_scope() {
+    struct Last(mpsc::Sender<Option<u8>>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.send(outside(ready(7)).now_or_never()).unwrap();
+        }
+    }
+    thread_local!(static LAST: Cell<Option<Last>> = const { Cell::new(None) });
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        LAST.set(Some(Last(sender)));
+        outside(ready(7)).now_or_never()
+    });
+    assert_eq!(thread.join().unwrap(), Some(7));
+    assert_eq!(receiver.recv(), Ok(Some(7)));
 }

@@ -191,3 +191,16 @@ fn when_a_waker_panics_as_it_is_woken() {
         });
     }
 }
+
+/// The run panics, and then its future as it is dropped.
+#[tokio::test(start_paused = true)]
+async fn of_two_panics_the_first_is_the_cause() {
+    let held = PanicsOnDrop;
+    let run = std::future::poll_fn(move |_| -> Poll<()> {
+        let _future_holds = &held;
+        std::panic::resume_unwind(Box::new("poll"))
+    });
+    let error = Scheduler::new().schedule(ms(5), run).unwrap().await;
+    let cause = error.unwrap_err().into_panic();
+    assert_eq!(cause.downcast_ref(), Some(&"poll"));
+}

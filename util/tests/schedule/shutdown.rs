@@ -1,6 +1,8 @@
 //! `Scheduler::shutdown`.
 
 use super::{
+use futures_util::FutureExt as _;
+
     periodic::{Pace, every},
     *,
 };
@@ -136,4 +138,21 @@ async fn a_thread_can_wait_for_what_runs() {
     assert_eq!(scheduler.shutdown().len(), 1);
     scheduler.wait_idle().await;
     assert_eq!(start.elapsed(), ms(25));
+}
+
+/// The handle was dropped, so the run drops the output.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_drops_its_output_still_runs() {
+    struct Output(Scheduler, Arc<AtomicBool>);
+    impl Drop for Output {
+        fn drop(&mut self) {
+            let is_idle = self.0.wait_idle().now_or_never().is_some();
+            self.1.store(!is_idle, Ordering::Relaxed);
+        }
+    }
+    let (scheduler, has_run) = (Scheduler::new(), Arc::new(AtomicBool::new(false)));
+    let output = Output(scheduler.clone(), has_run.clone());
+    drop(scheduler.schedule(ms(5), async { output }));
+    sleep(ms(6)).await;
+    assert!(has_run.load(Ordering::Relaxed));
 }
