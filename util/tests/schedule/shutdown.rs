@@ -1,8 +1,8 @@
 //! `Scheduler::shutdown`.
 
-use super::{
 use futures_util::FutureExt as _;
 
+use super::{
     periodic::{Pace, every},
     *,
 };
