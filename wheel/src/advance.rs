@@ -293,7 +293,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             }
         }
         self.now = self.now.max(to);
-        ControlFlow::Continue(())
+        // The steps may have been used up within the last slot.
+        match self.rings.first(Self::LATE) {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     }
 
     /// Ends an advance that has not done all of its work. With [`Order::DueFirst`], moves `now` up to `to`, and every

@@ -201,6 +201,25 @@ fn a_storm_that_cascades_keeps_nothing_waiting_that_is_due() {
     assert_eq!(fired, 50);
 }
 
+#[test]
+fn an_advance_whose_steps_end_within_the_last_slot_is_not_done() {
+    for order in [Order::Strict, Order::DueFirst] {
+        let mut wheel: Wheel<u64> = Wheel::new(0);
+        for value in 0..10 {
+            wheel.insert(7, value);
+        }
+        let mut fired = 0;
+        let mut advance = || {
+            wheel.advance(7, order, &mut 4, |_| {
+                fired += 1;
+                ControlFlow::Continue(())
+            })
+        };
+        while advance().is_break() {}
+        assert_eq!(fired, 10);
+    }
+}
+
 /// More entries are due than an advance may fire. In the meantime, entries with later deadlines become due.
 /// The late entries fire first.
 #[test]

@@ -128,8 +128,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 waits(all, 1.0)
             ),
             note: &format!(
-                "Slowest round trip that began in each ms, with {workers} workers. Lower is better. \
-                 The block before ends at -{pause}."
+                "Slowest round trip begun in each ms, {workers} workers. Lower is better. \
+                 The previous block ended at -{pause}. No timeouts: as tokio::time."
             ),
             source: "sockets -- blocked",
             x: "when the round trip began: ms after the block begins",
