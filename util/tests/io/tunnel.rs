@@ -408,7 +408,8 @@ async fn a_tunnel_ends_without_budget() {
 /// `copy_bidirectional`, and the counts are equal.
 #[test]
 fn a_tunnel_copies_what_copy_bidirectional_copies() {
-    let pieces = || collection::vec((0..20_u64, collection::vec(0..=255_u8, 0..40)), 0..12);
+    // No piece is empty: pauses without bytes would add up to a limit.
+    let pieces = || collection::vec((0..20_u64, collection::vec(0..=255_u8, 1..40)), 0..12);
     let config = proptest::test_runner::Config::with_cases(300);
     proptest::proptest!(config, |(there in pieces(), back in pieces(), room in 1..64_usize, buffer in 1..64_usize)| {
         let run = |limited: bool| paused().block_on(async {
