@@ -44,7 +44,8 @@ impl Driver {
         }
     }
 
-    pub(crate) fn take_turn(&mut self, clock: &Clock, shards: &[Arc<Shard>]) {
+    /// Takes a turn. Returns whether an entry has fired.
+    pub(crate) fn take_turn(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
         let (expired, unused) = (&mut self.expired, &mut self.unused);
         let mut turn = Turn::begin(clock, &mut self.room, expired, unused);
         while turn.steps > 0 {
@@ -70,6 +71,7 @@ impl Driver {
             // The turn has visited shards only for canceled entries. Other shards may also publish their ticks.
             correct(shards);
         }
+        has_fired
     }
 }
 

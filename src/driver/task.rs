@@ -66,7 +66,7 @@ impl Wake for Shared {
         let is_left = match self.agenda.try_take() {
             Some(driver) => {
                 self.record_wakeup("alarm");
-                drive(self, driver)
+                drive(self, driver).is_left
             }
             None => true,
         };
@@ -96,7 +96,11 @@ impl DriverTask {
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(driver) = shared.agenda.take() {
-                if !drive(shared, driver) {
+                let driven = drive(shared, driver);
+                if driven.has_fired {
+                    yields.was_of_use();
+                }
+                if !driven.is_left {
                     break;
                 }
                 yields.give_way().await;
@@ -111,13 +115,21 @@ impl Drop for DriverTask {
     }
 }
 
-/// Takes a turn, arms the driver, and sets the alarm. Returns whether another turn must follow: something is due, or the
-/// alarm is not set.
-fn drive(shared: &Shared, mut driver: Driver) -> bool {
+/// The result of a turn.
+struct Driven {
+    has_fired: bool,
+    /// Whether another turn must follow: something is due, or the alarm is not set.
+    is_left: bool,
+}
+
+/// Takes a turn, arms the driver, and sets the alarm.
+fn drive(shared: &Shared, mut driver: Driver) -> Driven {
     let Shared { agenda, shards, .. } = shared;
-    let turn = unwind::catch(|| driver.take_turn(&agenda.clock, shards));
+    let has_fired = unwind::catch(|| driver.take_turn(&agenda.clock, shards));
     agenda.arm(|| next_tick(shards));
     let is_set = agenda.put_back(driver);
-    turn.unwrap_or_else(|panic| resume_unwind(panic));
-    !is_set || agenda.is_due()
+    Driven {
+        has_fired: has_fired.unwrap_or_else(|panic| resume_unwind(panic)),
+        is_left: !is_set || agenda.is_due(),
+    }
 }
