@@ -378,7 +378,7 @@ impl ConnectionGuard {
         counts.open -= 1;
         match end {
             Some((reason, is_cut)) => {
-                counts.ended.0[reason as usize] += 1;
+                *counts.ended.entry(reason).or_default() += 1;
                 counts.cut += u64::from(is_cut);
             }
             None => counts.dropped += 1,
