@@ -26,17 +26,20 @@ use std::{
     future::poll_fn,
     mem,
     ops::ControlFlow,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
 };
 
 use bounded_wheel::{CHUNK, NEVER, Order, Tick, Wheel};
 use futures_core::{FusedStream, Stream};
-use tokio::{task::coop, time::Instant};
+use tokio::{
+    task::{coop, yield_now},
+    time::Instant,
+};
 use tokio_wheel::{Duration, Timer};
 
 use crate::{
-    ground::{give_way::Yields, tick_sleep::TickSleep, waker},
+    ground::{tick_sleep::TickSleep, waker},
     limit::nanos,
 };
 
@@ -158,7 +161,6 @@ pub struct DelayQueue<T> {
     armed: Tick,
     /// The waker of the last poll, or a waker without effect.
     waker: Waker,
-    yields: Yields,
     /// The queue does not free the memory for this number of elements: see [`reserve`](Self::reserve).
     reserved: usize,
 }
@@ -226,7 +228,6 @@ impl<T> DelayQueue<T> {
             sleep,
             armed: 0,
             waker: Waker::noop().clone(),
-            yields: Yields::default(),
             reserved: 0,
         }
     }
@@ -383,7 +384,6 @@ impl<T> DelayQueue<T> {
             if let Some(entry) = expired {
                 self.armed = if self.is_empty() { NEVER } else { 0 };
                 budget.made_progress();
-                self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
             if advance.is_break() {
@@ -393,7 +393,7 @@ impl<T> DelayQueue<T> {
                     steps = STEPS;
                     continue;
                 }
-                self.yields.end_poll(cx);
+                let _: Poll<()> = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
             let next = self

@@ -125,23 +125,6 @@ impl<L> TimeoutLayer<L> {
         }
     }
 
-    /// Sets the status of the response to a request that takes too long.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::TimeoutLayer;
-    ///
-    /// let layer = TimeoutLayer::new(Duration::from_secs(30)).status_code(StatusCode::SERVICE_UNAVAILABLE);
-    /// assert!(format!("{layer:?}").contains("503"));
-    /// ```
-    pub const fn status_code(mut self, status_code: StatusCode) -> Self {
-        self.status = status_code;
-        self
-    }
-
     /// Makes the layer obey the header `grpc-timeout`, and respond to gRPC requests in the protocol of gRPC.
     ///
     /// * The header has a limit, and the layer may have another limit. The layer uses the shorter limit. The

@@ -34,19 +34,19 @@
 use std::{
     fmt,
     future::poll_fn,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use super::{shards::Shards, sweep::Sweep};
-use crate::{
-    ground::{give_way::Yields, tick_sleep::TickSleep},
-    limit::Starved,
-};
+use crate::{ground::tick_sleep::TickSleep, limit::Starved};
 use bounded_wheel::NEVER;
 use futures_core::Stream;
-use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
+use tokio::task::{
+    coop::{RestoreOnPending, has_budget_remaining, poll_proceed},
+    yield_now,
+};
 
 /// The maximum number of steps in one poll. These steps take at most a millisecond.
 ///
@@ -89,7 +89,6 @@ pub struct Reaper<K> {
     pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
-    yields: Yields,
     starved: Starved,
 }
 
@@ -99,7 +98,6 @@ impl<K> Reaper<K> {
             shards,
             alarm,
             sweep: Sweep::ENDED,
-            yields: Yields::default(),
             starved: Starved::new(),
         }
     }
@@ -281,11 +279,10 @@ impl<K> Reaper<K> {
         loop {
             if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
                 budget.inspect(RestoreOnPending::made_progress);
-                self.yields.was_of_use();
                 return Poll::Ready(Some(key));
             }
             if steps == 0 {
-                self.yields.end_poll(cx);
+                let _: Poll<()> = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
