@@ -9,9 +9,9 @@ use tokio_wheel::Duration;
 
 use crate::limit::{nanos, saturating_add};
 
-/// The longest time since its origin that a clock represents, in nanoseconds: 584 years less an hour, so that it can add a
-/// tick.
-const REACH: u64 = u64::MAX - 3_600_000_000_000;
+/// The longest time since its origin that a clock represents: 292 years less an hour, in nanoseconds. So this time and a
+/// tick are less than 2^63.
+const REACH: u64 = (1 << 63) - 3_600_000_000_000;
 
 /// Converts between instants and the ticks of one service.
 #[derive(Clone, Copy, Debug)]
@@ -20,20 +20,39 @@ pub(crate) struct Clock {
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 ns to 1 h.
     pub(crate) tick: u64,
+    /// The factor by which [`divide`](Self::divide) multiplies.
+    multiplier: u64,
+    /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
+    shift: u32,
 }
 
 impl Clock {
     /// Creates a clock that starts now. `tick` is the tick of a timer, or a constant.
     pub(crate) fn new(tick: Duration) -> Self {
+        let tick = nanos(tick);
+        let shift = tick.next_power_of_two().ilog2();
         Self {
             origin: Instant::now(),
-            tick: nanos(tick),
+            tick,
+            multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
+            shift,
         }
+    }
+
+    /// Returns `nanos / tick`, for less than 2^63 nanoseconds.
+    ///
+    /// The function multiplies, because a division by a number that the compiler does not know takes several times as
+    /// long. With `p = 2^shift`, the least power of two that is not below `tick`, the multiplier is `2^63 * p / tick`,
+    /// rounded up. So the quotient is too large by less than `1 / p`, which does not reach the next whole number.
+    #[inline]
+    fn divide(&self, nanos: u64) -> u64 {
+        let product = u128::from(nanos << 1) * u128::from(self.multiplier);
+        (product >> 64) as u64 >> self.shift
     }
 
     /// Returns the current tick. The function rounds the current time down.
     pub(crate) fn now(&self) -> Tick {
-        self.elapsed() / self.tick
+        self.divide(self.elapsed().min(REACH))
     }
 
     /// Returns the number of nanoseconds from the origin to now.
@@ -53,8 +72,8 @@ impl Clock {
     /// Returns the first tick that is not before [`elapsed`](Self::elapsed) plus `timeout`, in nanoseconds.
     #[inline]
     pub(crate) fn deadline_after(&self, elapsed: u64, timeout: u64) -> Tick {
-        match elapsed.checked_add(timeout) {
-            Some(nanos) if nanos < REACH => (nanos + (self.tick - 1)) / self.tick,
+        match elapsed.saturating_add(timeout) {
+            nanos @ ..REACH => self.divide(nanos + (self.tick - 1)),
             _ => NEVER,
         }
     }
@@ -98,6 +117,9 @@ mod tests {
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.since(instant) / tick <= deadline);
+            for nanos in [nanos, nanos / tick * tick, (nanos / tick * tick).saturating_sub(1)] {
+                prop_assert_eq!(clock.divide(nanos), nanos / tick);
+            }
             for timeout in [0, 1, nanos / 2, nanos] {
                 let elapsed = nanos.saturating_sub(timeout);
                 prop_assert_eq!(clock.deadline_after(elapsed, nanos - elapsed), deadline);
