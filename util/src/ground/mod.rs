@@ -1,7 +1,7 @@
-//! What the services share: locks that loom can model, wakers and panics. A service with a wheel of its own divides time
-//! into ticks, and sleeps until a tick.
+//! What the services with a wheel of their own share. A service divides time into ticks, locks its wheel, sleeps until a
+//! tick, and wakes its task.
 
-#[cfg(feature = "idle")]
+#[cfg(any(feature = "delay_queue", feature = "idle"))]
 pub(crate) mod armed;
 #[cfg(any(feature = "delay_queue", feature = "idle"))]
 pub(crate) mod clock;

@@ -5,7 +5,8 @@
 //! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
 //! adapter of the same name in `tokio-stream` does.
 //!
-//! `tokio-stream` has no [`debounce`], which yields the latest item after a pause.
+//! `tokio-stream` has neither [`debounce`], which yields the latest item after a pause, nor [`JitteredInterval`], whose
+//! periods a closure chooses.
 //!
 //! ```
 //! use tokio_stream::iter;
@@ -77,6 +78,7 @@
 mod chunks_timeout;
 mod debounce;
 mod interval;
+mod jittered_interval;
 mod throttle;
 mod timeout;
 
@@ -89,6 +91,7 @@ use tokio_wheel::Interval;
 pub use chunks_timeout::ChunksTimeout;
 pub use debounce::Debounce;
 pub use interval::IntervalStream;
+pub use jittered_interval::JitteredInterval;
 pub use throttle::Throttle;
 pub use timeout::{Timeout, TimeoutRepeating};
 

@@ -101,4 +101,5 @@ fn no_adapter_loses_an_item() {
     all(|| items(&AT).chunks_timeout(4, ms(5)));
     all(|| items(&AT).debounce(ms(5)));
     all(|| since_start(IntervalStream::new(interval(ms(5)))));
+    all(|| since_start(JitteredInterval::new(|| ms(5))));
 }

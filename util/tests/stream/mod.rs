@@ -32,14 +32,14 @@ use tokio::{
 };
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, interval, interval_at, sleep_until};
-use tokio_wheel_util::stream::{IntervalStream, StreamExt};
+use tokio_wheel_util::stream::{IntervalStream, JitteredInterval, StreamExt};
 
 use crate::support::{
     Wakes, beside_a_greedy_sibling, does_not_hang,
     hostile::quiet_panic,
     ms, multi_thread,
     panics::{Panicked, assert_panics, panic_of},
-    paused, secs, settle, wait_until,
+    paused, poll_once, secs, settle, wait_until,
 };
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {

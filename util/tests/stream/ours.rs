@@ -146,6 +146,7 @@ async fn ready_timers_let_others_run() {
     lets_others_run(now_and_then().timeout(Duration::ZERO)).await;
     lets_others_run(now_and_then().chunks_timeout(3, Duration::ZERO)).await;
     lets_others_run(now_and_then().debounce(Duration::ZERO)).await;
+    lets_others_run(JitteredInterval::new(|| Duration::ZERO)).await;
 }
 
 /// A poll after the end of a pause uses budget. A slow reader polls only then.
@@ -201,8 +202,9 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
         let mut cx = Context::from_waker(Waker::noop());
         while Pin::new(&mut stream).poll_next(&mut cx).is_ready() {}
     }
-    let bodies: [fn(); 6] = [
+    let bodies: [fn(); 7] = [
         || poll(once().debounce(secs(9))),
+        || poll(JitteredInterval::new(|| secs(9))),
         || poll(never().timeout(ms(1))),
         || poll(never().timeout_repeating(interval(secs(9)))),
         || poll(always().throttle(secs(9))),
@@ -215,6 +217,11 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
         assert!(message.contains(expected), "{message}");
         assert!(!file.contains("core/src"), "{file} is not the caller's");
     }
+    let tick = || {
+        let tick = pin!(async { JitteredInterval::new(|| secs(9)).tick().await });
+        tick.poll(&mut Context::from_waker(Waker::noop()))
+    };
+    assert_panics(tick, &["polled outside of a tokio runtime"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,4 +265,39 @@ async fn limits_beside_a_greedy_sibling_end() {
     assert_eq!(chunk, Some(vec![7]));
     let mut latest = once().debounce(ms(10));
     assert_eq!(beside_a_greedy_sibling(next(&mut latest)).await, Some(7));
+}
+
+/// A tick that is late by less than a period makes no other tick late. A dropped call loses no tick, and there is no burst.
+#[tokio::test(start_paused = true)]
+async fn a_jittered_interval_has_the_periods_of_its_closure() {
+    let start = Instant::now();
+    let mut periods = [10, 30, 20, 50, 60, 0, 0].map(ms).into_iter();
+    let mut ticks = JitteredInterval::new(|| periods.next().unwrap());
+    assert_eq!(ticks.tick().await, start + ms(10));
+    advance(ms(5)).await;
+    let mut dropped = Box::pin(ticks.tick());
+    assert!(poll_once(&mut dropped).await.is_pending());
+    drop(dropped);
+    advance(ms(100)).await;
+    assert_eq!(ticks.tick().await, start + ms(40));
+    // The period of 20 ms had ended too.
+    assert_eq!(ticks.tick().await, start + ms(115 + 20));
+    assert_eq!(start.elapsed(), ms(135));
+    advance(ms(90)).await;
+    assert_eq!(ticks.tick().await, start + ms(135 + 50));
+    assert_eq!(ticks.tick().await, start + ms(135 + 50 + 60));
+    assert_eq!(ticks.tick().await, start + ms(135 + 50 + 60));
+    assert_eq!(start.elapsed(), ms(245));
+}
+
+/// The timer is late by a part of its tick at each tick, and the interval is not later after many.
+#[tokio::test(start_paused = true)]
+async fn a_jittered_interval_does_not_drift() {
+    let _timer = Timer::builder().tick(ms(1)).install().unwrap();
+    let (start, period) = (Instant::now(), Duration::from_micros(33_333));
+    let mut ticks = JitteredInterval::new(|| period);
+    for n in 1..=3_000 {
+        assert_eq!(ticks.tick().await, start + n * period);
+        assert!(start.elapsed() < n * period + ms(2), "{n}");
+    }
 }
