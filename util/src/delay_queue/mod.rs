@@ -26,20 +26,17 @@ use std::{
     future::poll_fn,
     mem,
     ops::ControlFlow,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, Waker, ready},
 };
 
 use bounded_wheel::{CHUNK, NEVER, Order, Tick, Wheel};
 use futures_core::{FusedStream, Stream};
-use tokio::{
-    task::{coop, yield_now},
-    time::Instant,
-};
+use tokio::{task::coop, time::Instant};
 use tokio_wheel::{Duration, Timer};
 
 use crate::{
-    ground::{tick_sleep::TickSleep, waker},
+    ground::{give_way::Yields, tick_sleep::TickSleep, waker},
     limit::nanos,
 };
 
@@ -161,6 +158,7 @@ pub struct DelayQueue<T> {
     armed: Tick,
     /// The waker of the last poll, or a waker without effect.
     waker: Waker,
+    yields: Yields,
     /// The queue does not free the memory for this number of elements: see [`reserve`](Self::reserve).
     reserved: usize,
 }
@@ -228,6 +226,7 @@ impl<T> DelayQueue<T> {
             sleep,
             armed: 0,
             waker: Waker::noop().clone(),
+            yields: Yields::default(),
             reserved: 0,
         }
     }
@@ -384,6 +383,7 @@ impl<T> DelayQueue<T> {
             if let Some(entry) = expired {
                 self.armed = if self.is_empty() { NEVER } else { 0 };
                 budget.made_progress();
+                self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
             if advance.is_break() {
@@ -393,7 +393,7 @@ impl<T> DelayQueue<T> {
                     steps = STEPS;
                     continue;
                 }
-                let _: Poll<()> = pin!(yield_now()).poll(cx);
+                self.yields.end_poll(cx);
                 return Poll::Pending;
             }
             let next = self

@@ -5,6 +5,8 @@
 pub(crate) mod armed;
 #[cfg(any(feature = "delay_queue", feature = "idle"))]
 pub(crate) mod clock;
+#[cfg(any(feature = "delay_queue", feature = "idle"))]
+pub(crate) mod give_way;
 #[cfg(tokio_wheel_util_loom)]
 mod modelled;
 pub(crate) mod sync;

@@ -34,19 +34,19 @@
 use std::{
     fmt,
     future::poll_fn,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use super::{shards::Shards, sweep::Sweep};
-use crate::{ground::tick_sleep::TickSleep, limit::Starved};
+use crate::{
+    ground::{give_way::Yields, tick_sleep::TickSleep},
+    limit::Starved,
+};
 use bounded_wheel::NEVER;
 use futures_core::Stream;
-use tokio::task::{
-    coop::{RestoreOnPending, has_budget_remaining, poll_proceed},
-    yield_now,
-};
+use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
 /// The maximum number of steps in one poll. These steps take at most a millisecond.
 ///
@@ -89,6 +89,7 @@ pub struct Reaper<K> {
     pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
+    yields: Yields,
     starved: Starved,
 }
 
@@ -98,6 +99,7 @@ impl<K> Reaper<K> {
             shards,
             alarm,
             sweep: Sweep::ENDED,
+            yields: Yields::default(),
             starved: Starved::new(),
         }
     }
@@ -279,10 +281,11 @@ impl<K> Reaper<K> {
         loop {
             if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
                 budget.inspect(RestoreOnPending::made_progress);
+                self.yields.was_of_use();
                 return Poll::Ready(Some(key));
             }
             if steps == 0 {
-                let _: Poll<()> = pin!(yield_now()).poll(cx);
+                self.yields.end_poll(cx);
                 return Poll::Pending;
             }
             steps = steps.saturating_sub(self.shards.steps_of_a_look());
