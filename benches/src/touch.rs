@@ -63,8 +63,7 @@ impl<T: FnMut(u64) + Send + 'static> Touchers<T> {
 }
 
 pub fn set(keys: u64) -> impl FnMut(u64) + Clone + Send + 'static {
-    let builder = IdleSet::builder(TIMEOUT);
-    let (set, mut reaper) = builder.build().expect("the defaults are in range");
+    let (set, mut reaper) = IdleSet::new(TIMEOUT);
     for key in 0..keys {
         set.touch(&key);
     }

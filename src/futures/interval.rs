@@ -170,6 +170,8 @@ impl Interval {
 
     /// Waits for the next tick and returns the scheduled instant of the tick.
     ///
+    /// If the future is polled again after it has returned ready, it waits for the tick after that. tokio's future panics then.
+    ///
     /// # Cancel safety
     ///
     /// This method is cancel safe. If you drop the future before it is ready, the next call waits for the

@@ -58,8 +58,9 @@
 //!
 //! # Which timer an adapter uses
 //!
-//! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
-//! [`Timer`](tokio_wheel::Timer).
+//! An adapter uses the default timer of the runtime that polls it, which may be one that you
+//! [installed](tokio_wheel::Builder::install). Only the services and [`WheelTimer`](hyper::WheelTimer) have a
+//! constructor that takes a [`Timer`](tokio_wheel::Timer).
 
 #[cfg(any(feature = "delay_queue", feature = "idle", feature = "schedule"))]
 #[allow(unused, reason = "each service uses a part of these helpers")]

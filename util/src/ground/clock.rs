@@ -7,7 +7,7 @@ use bounded_wheel::{NEVER, Tick};
 use tokio::time::Instant;
 use tokio_wheel::Duration;
 
-use crate::limit::nanos;
+use crate::limit::{nanos, saturating_add};
 
 /// The longest time since its origin that a clock represents: 292 years less an hour, in nanoseconds. So this time and a
 /// tick are less than 2^63.
@@ -52,13 +52,7 @@ impl Clock {
 
     /// Returns the current tick. The function rounds the current time down.
     pub(crate) fn now(&self) -> Tick {
-        self.reached(Instant::now())
-    }
-
-    /// Returns the tick that the clock has reached at `now`. The function rounds down.
-    #[inline]
-    pub(crate) fn reached(&self, now: Instant) -> Tick {
-        self.divide(self.since(now).min(REACH))
+        self.divide(self.elapsed().min(REACH))
     }
 
     /// Returns the number of nanoseconds from the origin to now.
@@ -91,21 +85,11 @@ impl Clock {
         self.origin.checked_add(Duration::from_nanos(nanos))
     }
 
-    /// Returns the instant at which `tick` begins, or an instant decades ahead if no [`Instant`] can express it.
+    /// Returns the instant at which `tick` begins, or an instant at least a century ahead if no [`Instant`] can express it.
     #[inline]
     pub(crate) fn saturating_instant(&self, tick: Tick) -> Instant {
-        self.instant(tick).unwrap_or_else(|| self.far())
-    }
-
-    /// The range of [`Instant`] depends on the platform, and the standard library has no function that returns it. So
-    /// this function finds the range within a factor of two.
-    #[cold]
-    fn far(&self) -> Instant {
-        let after = |half| {
-            self.origin
-                .checked_add(Duration::from_secs(u64::MAX >> half))
-        };
-        (0..u64::BITS).find_map(after).unwrap_or(self.origin)
+        let nanos = tick.saturating_mul(self.tick);
+        saturating_add(self.origin, Duration::from_nanos(nanos))
     }
 
     /// Returns the number of nanoseconds from the origin to `instant`, or 0 if `instant` is before the origin.

@@ -7,8 +7,6 @@ pub(crate) mod armed;
 pub(crate) mod clock;
 #[cfg(any(feature = "delay_queue", feature = "idle"))]
 pub(crate) mod give_way;
-#[cfg(any(feature = "delay_queue", feature = "idle"))]
-pub(crate) mod locked_wheel;
 #[cfg(tokio_wheel_util_loom)]
 mod modelled;
 pub(crate) mod sync;

@@ -9,7 +9,6 @@ use std::{
 
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tokio_wheel::Timer;
 
 use super::{body_limits::BodyLimits, wait::Wait};
 
@@ -27,8 +26,8 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// A poll can panic if the inner body is pending and a limit is set. With the default timer, the poll
-    /// then panics in the cases that [`sleep`](tokio_wheel::sleep()) lists.
+    /// If the inner body is pending and a limit is set, a poll panics in the cases that [`sleep`](tokio_wheel::sleep())
+    /// lists.
     ///
     /// # Errors
     ///
@@ -110,36 +109,9 @@ impl<B> TimeoutBody<B> {
     /// # }
     /// ```
     pub const fn with_limits(limits: BodyLimits, body: B) -> Self {
-        Self::on(limits, body, None)
-    }
-
-    /// Creates a body with `limits`. The body uses `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http_body_util::BodyExt as _;
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::http::{BodyLimits, TimeoutBody};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-    /// let body = TimeoutBody::with_timer(limits, "a body".to_owned(), &timer);
-    /// assert_eq!(body.collect().await.unwrap().to_bytes(), "a body");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_timer(limits: BodyLimits, body: B, timer: &Timer) -> Self {
-        Self::on(limits, body, Some(timer.clone()))
-    }
-
-    /// Creates a body that uses `timer`. `None` stands for the default timer.
-    pub(super) const fn on(limits: BodyLimits, body: B, timer: Option<Timer>) -> Self {
         Self {
             body,
-            wait: Wait::new(limits, timer),
+            wait: Wait::new(limits),
             exceeded: false,
         }
     }

@@ -9,7 +9,6 @@ use std::{
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tokio_wheel::Timer;
 use tower_service::Service;
 
 use super::{body::TimeoutBody, body_limits::BodyLimits};
@@ -26,8 +25,6 @@ macro_rules! body_layer {
         #[must_use = "a layer does nothing unless it wraps a service"]
         pub struct $Layer {
             limits: BodyLimits,
-            /// `None` stands for the default timer of the runtime that polls the body.
-            timer: Option<Timer>,
         }
 
         impl $Layer {
@@ -59,30 +56,7 @@ macro_rules! body_layer {
             /// assert!(format!("{layer:?}").contains("60s"));
             /// ```
             pub const fn with_limits(limits: BodyLimits) -> Self {
-                let timer = None;
-                Self { limits, timer }
-            }
-
-            /// Creates a layer with `limits`. The bodies use `timer`.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use tokio_wheel::{Duration, Timer};
-            #[doc = concat!("use tokio_wheel_util::http::{BodyLimits, ", stringify!($Layer), " as Layer};")]
-            ///
-            /// # #[tokio::main(flavor = "current_thread")]
-            /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-            /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-            /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-            /// let layer = Layer::with_timer(limits, &timer);
-            /// assert!(format!("{layer:?}").contains("60s"));
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub fn with_timer(limits: BodyLimits, timer: &Timer) -> Self {
-                let timer = Some(timer.clone());
-                Self { limits, timer }
+                Self { limits }
             }
         }
 
@@ -166,8 +140,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let RequestBodyTimeoutLayer { limits, timer } = &self.layer;
-        let limited = |body| TimeoutBody::on(*limits, body, timer.clone());
+        let limits = self.layer.limits;
+        let limited = |body| TimeoutBody::with_limits(limits, body);
         self.inner.call(request.map(limited))
     }
 }
@@ -251,7 +225,7 @@ where
     fn call(&mut self, request: R) -> Self::Future {
         ResponseBodyFuture {
             response: self.inner.call(request),
-            layer: self.layer.clone(),
+            limits: self.layer.limits,
         }
     }
 }
@@ -267,7 +241,7 @@ pin_project! {
     pub struct ResponseBodyFuture<F> {
         #[pin]
         response: F,
-        layer: ResponseBodyTimeoutLayer,
+        limits: BodyLimits,
     }
 }
 
@@ -280,8 +254,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.response.poll(cx))?;
-        let ResponseBodyTimeoutLayer { limits, timer } = this.layer;
-        let limited = |body| TimeoutBody::on(*limits, body, timer.take());
+        let limited = |body| TimeoutBody::with_limits(*this.limits, body);
         Poll::Ready(Ok(response.map(limited)))
     }
 }

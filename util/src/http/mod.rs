@@ -34,7 +34,7 @@
 //!
 //! | limit | begins | ends | catches | the client gets |
 //! |---|---|---|---|---|
-//! | [`TimeoutLayer`] | when the service is called | when the head of the response is ready | a slow handler, or a slow upload for which the handler waits | 408 or another [status](TimeoutLayer::status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
+//! | [`TimeoutLayer`] | when the service is called | when the head of the response is ready | a slow handler, or a slow upload for which the handler waits | 408 or another [status](TimeoutLayer::with_status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
 //! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | when the frame arrives | a client that stalls | the handler's response to the error; axum's extractors respond with 400 |
 //! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when the handler's first wait begins | when the handler's last wait ends | a client that sends slowly | the handler's response to the error |
 //! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | when the frame is ready | a handler or an upstream that stalls | HTTP/1: the connection closes before the end of the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |

@@ -12,7 +12,6 @@ use std::{
 
 use http::{HeaderName, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
-use tokio_wheel::Timer;
 use tower_service::Service;
 
 use super::{grpc, parse_grpc_timeout, timeout_header::parse_millis};
@@ -74,8 +73,6 @@ pub struct TimeoutLayer<L = Duration> {
     grpc: bool,
     /// The header of the client's limit in milliseconds.
     header: Option<HeaderName>,
-    /// `None` stands for the default timer of the runtime that polls the response.
-    timer: Option<Timer>,
     /// Where the layer was made, for the error of its scope.
     set_at: &'static Location<'static>,
 }
@@ -124,63 +121,8 @@ impl<L> TimeoutLayer<L> {
             status: status_code,
             grpc: false,
             header: None,
-            timer: None,
             set_at: Location::caller(),
         }
-    }
-
-    /// Creates a layer that responds with 408, Request Timeout, when `limit` is over. The layer uses `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http::{Request, Response};
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::http::TimeoutLayer;
-    /// use tower::{Layer as _, ServiceExt as _, service_fn};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), &timer);
-    ///
-    /// let never = service_fn(async |_: Request<()>| {
-    ///     std::future::pending::<Result<Response<()>, std::io::Error>>().await
-    /// });
-    /// assert_eq!(layer.layer(never).oneshot(Request::new(())).await?.status(), 408);
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn with_timer(limit: L, timer: &Timer) -> Self {
-        Self {
-            timer: Some(timer.clone()),
-            ..Self::new(limit)
-        }
-    }
-
-    /// Sets the status of the response to a request that takes too long.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::http::TimeoutLayer;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(30), &timer)
-    ///     .status_code(StatusCode::SERVICE_UNAVAILABLE);
-    /// assert!(format!("{layer:?}").contains("503"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub const fn status_code(mut self, status_code: StatusCode) -> Self {
-        self.status = status_code;
-        self
     }
 
     /// Makes the layer obey the header `grpc-timeout`, and respond to gRPC requests in the protocol of gRPC.
@@ -328,11 +270,11 @@ where
             grpc = grpc::content_type_in(headers);
         }
         let limit = limits.into_iter().flatten().min();
-        let (timer, set_at, inner) = (layer.timer.as_ref(), layer.set_at, &mut self.inner);
+        let (set_at, inner) = (layer.set_at, &mut self.inner);
         ResponseFuture {
             status: layer.status,
             grpc,
-            response: Within::of_call(limit, timer, set_at, || inner.call(request)),
+            response: Within::of_call(limit, None, set_at, || inner.call(request)),
         }
     }
 }
@@ -346,8 +288,8 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// A poll can panic if the request has a limit and the inner service's future is pending. With the
-    /// default timer, the poll then panics in the cases that [`sleep`](tokio_wheel::sleep()) lists.
+    /// If the request has a limit and the inner service's future is pending, a poll panics in the cases that
+    /// [`sleep`](tokio_wheel::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {

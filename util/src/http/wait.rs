@@ -29,17 +29,15 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tokio_wheel::{Sleep, Timer};
+use tokio_wheel::{Sleep, sleep_until};
 
 use super::body_limits::{BodyLimits, LimitExceeded};
-use crate::limit::{Starved, has_budget_remaining, lock, poll_limit, saturating_add, sleep_until};
+use crate::limit::{Starved, has_budget_remaining, lock, poll_limit, saturating_add};
 
 /// The current wait of one body, and the sum of its earlier waits.
 #[derive(Debug)]
 pub(super) struct Wait {
     limits: BodyLimits,
-    /// `None` stands for the default timer of the runtime that polls the body.
-    timer: Option<Timer>,
     /// A sleep that ends when the wait reaches its limit. It is `None` before the first wait and after the end
     /// of the body.
     sleep: Option<Sleep>,
@@ -55,10 +53,9 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    pub(super) const fn new(limits: BodyLimits, timer: Option<Timer>) -> Self {
+    pub(super) const fn new(limits: BodyLimits) -> Self {
         Self {
             limits,
-            timer,
             sleep: None,
             began: None,
             spent: Duration::ZERO,
@@ -126,8 +123,7 @@ impl Wait {
         };
         let began = *self.began.get_or_insert_with(Instant::now);
         let deadline = saturating_add(began, left);
-        let new = || sleep_until(self.timer.as_ref(), deadline);
-        let sleep = self.sleep.get_or_insert_with(new);
+        let sleep = self.sleep.get_or_insert_with(|| sleep_until(deadline));
         if sleep.deadline() != deadline {
             Pin::new(&mut *sleep).reset(deadline);
         }

@@ -62,7 +62,7 @@ struct Shared {
     limits: Limits,
     is_shut_down: IsShutDown,
     state: Mutex<State>,
-    event_polls: Arc<EventPolls>,
+    event_polls: EventPolls,
     /// Wakes the callers of [`Connections::shutdown`] when no connection is open, and full servers when there is room.
     ended: Notify,
 }
@@ -131,7 +131,7 @@ impl Connections {
             limits,
             is_shut_down: IsShutDown::default(),
             state: Mutex::default(),
-            event_polls: Arc::default(),
+            event_polls: EventPolls::default(),
             ended: Notify::new(),
         });
         Self { shared }
@@ -269,7 +269,7 @@ impl Connections {
         self.shared.ended.notified()
     }
 
-    pub(super) fn event_polls(&self) -> &Arc<EventPolls> {
+    pub(super) fn event_polls(&self) -> &EventPolls {
         &self.shared.event_polls
     }
 
@@ -378,7 +378,7 @@ impl ConnectionGuard {
         counts.open -= 1;
         match end {
             Some((reason, is_cut)) => {
-                counts.ended.0[reason as usize] += 1;
+                *counts.ended.entry(reason).or_default() += 1;
                 counts.cut += u64::from(is_cut);
             }
             None => counts.dropped += 1,

@@ -206,12 +206,12 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 this.was_busy,
                 cx,
             );
-            let Poll::Ready(reason) = polled else {
+            let Poll::Ready((reason, has_runtime_ended)) = polled else {
                 recheck.forget_events();
                 return Poll::Pending;
             };
             // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.
-            if this.graceful.is_some() || recheck.has_runtime_ended() {
+            if this.graceful.is_some() || has_runtime_ended {
                 let (in_flight, _) = this.guard.requests.in_flight();
                 break Ended::new(reason, Some(in_flight), Ok(()));
             }
@@ -235,7 +235,8 @@ impl<C: GracefulConnection> Future for Drive<C> {
     }
 }
 
-/// Returns why the connection must end, or pending if it must wait.
+/// Returns why the connection must end, and whether it must end at once because its runtime has ended. Returns pending if
+/// it must wait.
 #[track_caller]
 fn poll_end(
     guard: &ConnectionGuard,
@@ -244,7 +245,7 @@ fn poll_end(
     is_busy: bool,
     was_busy: &mut bool,
     cx: &mut Context<'_>,
-) -> Poll<Reason> {
+) -> Poll<(Reason, bool)> {
     let is_due = recheck.is_due(&guard.connections, cx);
     let has_become_idle = *was_busy && !is_busy;
     if !is_due && !has_become_idle {
@@ -252,14 +253,15 @@ fn poll_end(
     }
     *was_busy = is_busy;
     loop {
-        if recheck.has_runtime_ended() {
-            return Poll::Ready(reason_or(graceful, Reason::Shutdown));
-        }
         match next(graceful, guard, Instant::now()) {
-            Ok(until) => ready!(recheck.poll_until(until, cx)),
+            Ok(until) => {
+                if ready!(recheck.poll_until(until, cx)).is_err() {
+                    return Poll::Ready((reason_or(graceful, Reason::Shutdown), true));
+                }
+            }
             Err(reason) => {
                 recheck.is_set = false;
-                return Poll::Ready(reason);
+                return Poll::Ready((reason, false));
             }
         }
     }

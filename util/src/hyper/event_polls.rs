@@ -14,17 +14,18 @@
 //!
 //! A task of its own waits, because other events may wake the task that drives the connection. Connections of a runtime
 //! that must wait at about the same time share this task: until it has waited for the first time, others may join. So a
-//! shutdown, or a storm of idle timeouts, has one such task in a millisecond. The tests are in
-//! `tests/hyper/event_polls.rs`.
+//! shutdown, or a storm of idle timeouts, has one such task in a millisecond. The task owns the senders of those who wait,
+//! so their waits also end if the runtime drops it. The tests are in `tests/hyper/event_polls.rs`.
 
 use std::{
-    sync::{Arc, Mutex},
+    mem,
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
 use tokio::{
     runtime::{Handle, Id, RuntimeFlavor},
-    sync::{Notify, futures::OwnedNotified},
+    sync::oneshot,
     task::yield_now,
     time::sleep,
 };
@@ -35,64 +36,47 @@ use crate::limit::lock;
 /// runtime may have an event. So together they report the events of 8,192 sockets.
 const EVENT_POLLS: usize = 8;
 
-/// The wait that connections of a runtime may join, if there is one.
+/// The connections that a task lets wait. It is empty when no other connection may join.
+type Waiting = Mutex<Vec<oneshot::Sender<()>>>;
+
+/// The task that connections of a runtime may join, if there is one.
 #[derive(Default)]
-pub(super) struct EventPolls(Mutex<Option<(Id, Arc<Notify>)>>);
+pub(super) struct EventPolls(Mutex<Option<(Id, Weak<Waiting>)>>);
 
 impl EventPolls {
     /// Returns a future that ends when the I/O driver of this runtime has reported what the kernel had received before
     /// this call, or when the runtime shuts down.
     #[track_caller]
-    pub(super) fn wait(self: &Arc<Self>) -> OwnedNotified {
+    pub(super) fn wait(&self) -> oneshot::Receiver<()> {
         let runtime = Handle::current();
+        let (ended, wait) = oneshot::channel();
         let mut open = lock(&self.0);
-        if let Some((_, ended)) = open.as_ref().filter(|(id, _)| *id == runtime.id()) {
-            return ended.clone().notified_owned();
+        let of_runtime = open.as_ref().filter(|(id, _)| *id == runtime.id());
+        if let Some(waiting) = of_runtime.and_then(|(_, waiting)| waiting.upgrade()) {
+            let mut waiting = lock(&waiting);
+            if !waiting.is_empty() {
+                waiting.push(ended);
+                return wait;
+            }
         }
-        let ended = Arc::new(Notify::new());
-        let wait = ended.clone().notified_owned();
-        *open = Some((runtime.id(), ended.clone()));
+        let waiting = Arc::new(Mutex::new(vec![ended]));
+        *open = Some((runtime.id(), Arc::downgrade(&waiting)));
         drop(open);
-        let shared = self.clone();
-        runtime.spawn(Wait { shared, ended }.run());
+        runtime.spawn(poll_events(waiting));
         wait
     }
 }
 
-/// A wait for event polls.
-struct Wait {
-    shared: Arc<EventPolls>,
-    ended: Arc<Notify>,
-}
-
-impl Wait {
-    async fn run(self) {
-        let flavor = Handle::current().runtime_flavor();
-        let one = async || match flavor {
-            RuntimeFlavor::CurrentThread => yield_now().await,
-            // The resolution of tokio's timer. A shorter sleep may elapse before an event poll.
-            _ => sleep(Duration::from_millis(1)).await,
-        };
+async fn poll_events(waiting: Arc<Waiting>) {
+    let flavor = Handle::current().runtime_flavor();
+    let one = async || match flavor {
+        RuntimeFlavor::CurrentThread => yield_now().await,
+        // The resolution of tokio's timer. A shorter sleep may elapse before an event poll.
+        _ => sleep(Duration::from_millis(1)).await,
+    };
+    one().await;
+    let _ended = mem::take(&mut *lock(&waiting));
+    for _ in 0..=EVENT_POLLS {
         one().await;
-        self.close();
-        for _ in 0..=EVENT_POLLS {
-            one().await;
-        }
-    }
-
-    /// Lets no other connection join.
-    fn close(&self) {
-        let mut open = lock(&self.shared.0);
-        if (open.as_ref()).is_some_and(|(_, ended)| Arc::ptr_eq(ended, &self.ended)) {
-            *open = None;
-        }
-    }
-}
-
-impl Drop for Wait {
-    /// The wait has ended, or the runtime drops it.
-    fn drop(&mut self) {
-        self.close();
-        self.ended.notify_waiters();
     }
 }

@@ -11,36 +11,36 @@
 //!    it is woken.
 //! 2. A poll reads the flag and asks the sleep. It waits for the `Notify` again only with another waker, because this takes
 //!    a lock that all connections share.
-//! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer, because even
-//!    a panic that is caught runs the panic hook, which may end the process. The runtime may end between these two
-//!    steps. On a worker, the poll is pending then, and the runtime drops the task. On another thread, the poll panics,
-//!    and the connection catches the panic, because it must be cut.
+//! 3. The runtime may end during a poll. On a worker, a poll of the sleep is pending then, and the runtime drops the task.
+//!    On another thread, the poll returns an error, and the connection must be cut.
 
 use std::{
     future::Future as _,
-    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind},
-    pin::Pin,
+    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind},
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
 };
 
-use tokio::{sync::futures::OwnedNotified, time::Instant};
-use tokio_wheel::{Sleep, Timer, sleep_until};
+use tokio::{
+    sync::{futures::OwnedNotified, oneshot},
+    task::coop::unconstrained,
+    time::Instant,
+};
+use tokio_wheel::{Sleep, error::TimerShutdown, sleep_until};
 
 use super::connections::Connections;
 
 /// Wakes the task of one connection.
 #[derive(Debug)]
 pub(super) struct Recheck {
-    /// The default timer of the runtime, which tells whether the runtime has ended.
-    timer: Timer,
     sleep: Sleep,
     /// Whether `sleep` waits for the next deadline.
     pub(super) is_set: bool,
     /// Waits for the shutdown. `None` before the first poll, and after the shutdown has begun.
     shutdown: Option<Pin<Box<OwnedNotified>>>,
     /// Waits for event polls, before a graceful shutdown.
-    event_polls: Option<Pin<Box<OwnedNotified>>>,
+    event_polls: Option<oneshot::Receiver<()>>,
     /// The waker that `shutdown` and `sleep` wake.
     waker: Waker,
 }
@@ -49,10 +49,8 @@ pub(super) struct Recheck {
 /// connections (`recheck::a_panicking_waker_harms_no_other_connection`).
 struct Quiet(Waker);
 
-/// Polls a wait for a [`Notify`](tokio::sync::Notify) that connections share.
-fn poll_notified(wait: Pin<&mut OwnedNotified>, cx: &Context<'_>) -> Poll<()> {
-    let quiet = Waker::from(Arc::new(Quiet(cx.waker().clone())));
-    wait.poll(&mut Context::from_waker(&quiet))
+fn quiet(cx: &Context<'_>) -> Waker {
+    Arc::new(Quiet(cx.waker().clone())).into()
 }
 
 impl Wake for Quiet {
@@ -66,10 +64,8 @@ impl UnwindSafe for Recheck {}
 impl RefUnwindSafe for Recheck {}
 
 impl Recheck {
-    #[track_caller]
     pub(super) fn new() -> Self {
         Self {
-            timer: Timer::current(),
             sleep: sleep_until(Instant::now()),
             is_set: false,
             shutdown: None,
@@ -88,21 +84,19 @@ impl Recheck {
             self.shutdown = connections.next_shutdown().map(Box::pin);
             if let Some(shutdown) = &mut self.shutdown {
                 // If it is ready, the flag is set.
-                let _ = poll_notified(shutdown.as_mut(), cx);
+                let _ = (shutdown.as_mut()).poll(&mut Context::from_waker(&quiet(cx)));
             }
         }
-        !self.is_set || self.timer.is_shutdown() || self.sleep.is_elapsed()
+        !self.is_set || self.sleep.try_poll_elapsed(cx).is_ready()
     }
 
     /// Waits until the runtime has read what the kernel has received.
     #[track_caller]
     pub(super) fn poll_events(&mut self, connections: &Connections, cx: &Context<'_>) -> Poll<()> {
-        if self.event_polls.is_none() {
-            self.event_polls = Some(Box::pin(connections.event_polls().wait()));
-        }
-        if let Some(wait) = &mut self.event_polls {
-            ready!(poll_notified(wait.as_mut(), cx));
-        }
+        let start = || connections.event_polls().wait();
+        let wait = self.event_polls.get_or_insert_with(start);
+        let polled = pin!(unconstrained(wait)).poll(&mut Context::from_waker(&quiet(cx)));
+        let _ended = ready!(polled);
         self.forget_events();
         Poll::Ready(())
     }
@@ -112,26 +106,15 @@ impl Recheck {
         self.event_polls = None;
     }
 
-    /// Returns whether the runtime is shutting down.
+    /// Waits until `deadline`. Returns an error if the runtime has ended.
     #[track_caller]
-    pub(super) fn has_runtime_ended(&mut self) -> bool {
-        if self.timer.is_shutdown() {
-            // The task may run on another runtime now. On a runtime that shuts down, a new timer ends at once.
-            self.timer = Timer::current();
-        }
-        self.timer.is_shutdown()
-    }
-
-    /// Waits until `deadline`. Returns ready if the deadline has passed or the timer has shut down.
-    #[track_caller]
-    pub(super) fn poll_until(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_until(
+        &mut self,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), TimerShutdown>> {
         self.is_set = true;
         Pin::new(&mut self.sleep).reset(deadline);
-        let poll = AssertUnwindSafe(|| self.sleep.poll_elapsed(cx));
-        match catch_unwind(poll) {
-            Ok(polled) => polled,
-            Err(_) if self.timer.is_shutdown() => Poll::Ready(()),
-            Err(panic) => resume_unwind(panic),
-        }
+        self.sleep.try_poll_elapsed(cx)
     }
 }

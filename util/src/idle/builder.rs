@@ -1,11 +1,8 @@
 //! Constructors and configuration of an idle set.
 //!
-//! A set has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
+//! A set has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_panics`).
 
-use std::{
-    error::Error, fmt, hash::RandomState, marker::PhantomData, sync::Arc,
-    thread::available_parallelism,
-};
+use std::{hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism};
 
 use tokio_wheel::{Duration, Timer};
 
@@ -19,58 +16,18 @@ use crate::ground::tick_sleep::TickSleep;
 /// The highest number of shards of a set.
 const MAX_SHARDS: usize = 1_024;
 
-const VALID: &str = "the defaults are valid";
-
-/// The error of a [`Builder`] that cannot create its set.
-///
-/// # Examples
-///
-/// ```
-/// use tokio_wheel::Duration;
-/// use tokio_wheel_util::idle::IdleSet;
-///
-/// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
-/// assert_eq!(none.unwrap_err().to_string(), "shards must be between 1 and 1024, got 0");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The number of shards is zero or too high.
-    #[non_exhaustive]
-    Shards {
-        /// The number of shards that the caller set.
-        given: usize,
-        /// The highest number of shards that is allowed.
-        max: usize,
-    },
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shards { given, max } => {
-                write!(f, "shards must be between 1 and {max}, got {given}")
-            }
-        }
-    }
-}
-
-impl Error for BuildError {}
-
 /// Configures and builds an [`IdleSet`]. [`IdleSet::builder`] returns a builder.
 ///
 /// # Examples
 ///
 /// ```
 /// use tokio_wheel::Duration;
-/// use tokio_wheel_util::idle::{BuildError, IdleSet, Touched};
+/// use tokio_wheel_util::idle::{IdleSet, Touched};
 ///
-/// # fn main() -> Result<(), BuildError> {
-/// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build()?;
+/// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build();
 /// assert_eq!(set.touch("a"), Touched::Inserted);
-/// # Ok(())
-/// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder<K, S = RandomState> {
     timeout: Duration,
@@ -101,7 +58,7 @@ impl<K> IdleSet<K> {
     /// # }
     /// ```
     pub fn new(timeout: Duration) -> (Self, Reaper<K>) {
-        Self::builder(timeout).build().expect(VALID)
+        Self::builder(timeout).build()
     }
 
     /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
@@ -123,8 +80,7 @@ impl<K> IdleSet<K> {
     /// assert_eq!(tokio_test::block_on(reaper.reap()), Some(7));
     /// ```
     pub fn with_timer(timeout: Duration, timer: &Timer) -> (Self, Reaper<K>) {
-        let builder = Self::builder(timeout).timer(timer);
-        builder.build().expect(VALID)
+        Self::builder(timeout).timer(timer).build()
     }
 
     /// Returns a builder for a set whose keys expire after `timeout`.
@@ -135,11 +91,8 @@ impl<K> IdleSet<K> {
     /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::idle::IdleSet;
     ///
-    /// # fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
-    /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(64).build()?;
+    /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(64).build();
     /// assert_eq!(set.timeout(), Duration::from_secs(30));
-    /// # Ok(())
-    /// # }
     /// ```
     pub fn builder(timeout: Duration) -> Builder<K> {
         Builder {
@@ -165,16 +118,25 @@ impl<K, S> Builder<K, S> {
     /// Each time the reaper wakes, it reads each shard twice, without a lock and in a few nanoseconds. It
     /// locks only the shards that have work.
     ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0 or more than 1,024.
+    ///
     /// # Examples
     ///
     /// ```
     /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::idle::{BuildError, IdleSet};
+    /// use tokio_wheel_util::idle::IdleSet;
     ///
-    /// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
-    /// assert!(matches!(none, Err(BuildError::Shards { given: 0, .. })));
+    /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(1).build();
+    /// assert!(set.is_empty());
     /// ```
+    #[track_caller]
     pub fn shards(mut self, shards: usize) -> Self {
+        assert!(
+            (1..=MAX_SHARDS).contains(&shards),
+            "shards must be between 1 and {MAX_SHARDS}, got {shards}"
+        );
         self.shards = Some(shards);
         self
     }
@@ -191,13 +153,10 @@ impl<K, S> Builder<K, S> {
     /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::idle::{IdleSet, Touched};
     ///
-    /// # fn main() -> Result<(), tokio_wheel_util::idle::BuildError> {
     /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30))
     ///     .hasher(BuildHasherDefault::<DefaultHasher>::new())
-    ///     .build()?;
+    ///     .build();
     /// assert_eq!(set.touch("a"), Touched::Inserted);
-    /// # Ok(())
-    /// # }
     /// ```
     pub fn hasher<H>(self, hasher: H) -> Builder<K, H> {
         Builder {
@@ -226,7 +185,7 @@ impl<K, S> Builder<K, S> {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::builder(Duration::from_millis(2_500))
     ///     .timer(&timer)
-    ///     .build()?;
+    ///     .build();
     /// set.touch("a");
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(3));
@@ -240,32 +199,21 @@ impl<K, S> Builder<K, S> {
 
     /// Builds the set and returns its first handle and its reaper.
     ///
-    /// # Errors
-    ///
-    /// [`BuildError::Shards`] if the number of shards is out of range.
-    ///
     /// # Examples
     ///
     /// ```
     /// use tokio_wheel::Duration;
     /// use tokio_wheel_util::idle::IdleSet;
     ///
-    /// let builder = || IdleSet::<u64>::builder(Duration::from_secs(60));
-    /// assert!(builder().shards(1_024).build().is_ok());
-    ///
-    /// let error = builder().shards(1_025).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "shards must be between 1 and 1024, got 1025");
+    /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(60)).build();
+    /// assert_eq!(set.timeout(), Duration::from_secs(60));
     /// ```
-    pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
+    pub fn build(self) -> (IdleSet<K, S>, Reaper<K>) {
         let shards = self.shards.unwrap_or_else(|| {
             // With four shards for each processor, threads seldom contend for a lock.
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });
-        if !(1..=MAX_SHARDS).contains(&shards) {
-            let (given, max) = (shards, MAX_SHARDS);
-            return Err(BuildError::Shards { given, max });
-        }
         let alarm = TickSleep::of(self.timer.as_ref());
         let shards = Arc::new(Shards::new(alarm.clock, shards.next_power_of_two()));
         let handle = Arc::new(Handle {
@@ -273,16 +221,6 @@ impl<K, S> Builder<K, S> {
             timeout: self.timeout,
             hasher: self.hasher,
         });
-        Ok((IdleSet { handle }, Reaper::new(shards, alarm)))
-    }
-}
-
-impl<K, S> fmt::Debug for Builder<K, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("timeout", &self.timeout)
-            .field("shards", &self.shards)
-            .field("timer", &self.timer)
-            .finish_non_exhaustive()
+        (IdleSet { handle }, Reaper::new(shards, alarm))
     }
 }

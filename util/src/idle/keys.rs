@@ -47,12 +47,11 @@ use hashbrown::hash_table::OccupiedEntry;
 
 use super::{
     digest::Digest,
-    shard::{Guard, Record, Shard},
+    shard::{Guard, Record, Shard, Wheel},
     shards::Shards,
     table::Table,
     touched::Touched,
 };
-use crate::ground::locked_wheel::Wheel;
 
 /// The guard of a shard's lock, with the operations on the keys.
 ///
@@ -119,7 +118,7 @@ impl<K> LockedShard<'_, K> {
     #[inline]
     fn parts(&mut self) -> (&mut Table<Record<K>>, &mut Wheel<Digest>) {
         let state = &mut *self.state;
-        (&mut state.data.table, &mut state.wheel)
+        (&mut state.table, &mut state.wheel)
     }
 
     /// Releases the lock, and follows up.
@@ -193,7 +192,7 @@ impl<K> LockedShard<'_, K> {
         let state = &mut *self.state;
         let is_overtaken = due < state.wheel.now();
         if is_overtaken {
-            state.data.overtaken.insert((due, entry));
+            state.overtaken.insert((due, entry));
         }
         if due < self.shard.published() {
             let next = state.wheel.next_expiration().unwrap_or(due);
@@ -215,7 +214,7 @@ impl<K> LockedShard<'_, K> {
 
     /// Returns the deadline of a key.
     pub(super) fn deadline(&mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<Tick> {
-        let found = find(&mut self.state.data.table, digest, equals)?;
+        let found = find(&mut self.state.table, digest, equals)?;
         Some(found.get().deadline)
     }
 
@@ -231,7 +230,7 @@ impl<K> LockedShard<'_, K> {
             }
         }
         let state = &*self.state;
-        let line = state.data.overtaken.first().map(|(tick, _)| *tick);
+        let line = state.overtaken.first().map(|(tick, _)| *tick);
         let next = state.wheel.next_expiration().into_iter().chain(line).min();
         let next = next.unwrap_or(NEVER).max(self.shard.published());
         self.shard.publish(next);
@@ -241,7 +240,7 @@ impl<K> LockedShard<'_, K> {
     /// Removes and returns an entry whose tick is at `to` or earlier, with at most `steps` steps.
     fn next_entry(&mut self, to: Tick, steps: &mut usize) -> Option<Removed<Digest>> {
         let state = &mut *self.state;
-        let lines = &mut state.data.overtaken;
+        let lines = &mut state.overtaken;
         while *steps > 0 && lines.first().is_some_and(|(tick, _)| *tick <= to) {
             *steps -= 1;
             let removed = state.wheel.remove(lines.pop_first()?.1);
@@ -293,7 +292,7 @@ mod tests {
         pub(in super::super) fn assert_invariants(&mut self) {
             let published = self.shard.published();
             let state = &mut *self.state;
-            let (table, wheel) = (&mut state.data.table, &state.wheel);
+            let (table, wheel) = (&mut state.table, &state.wheel);
             assert_eq!(table.len(), wheel.len());
             for record in table.iter() {
                 let entry = wheel.key(record.index);
@@ -301,7 +300,7 @@ mod tests {
                 let tick = wheel.deadline(entry).unwrap();
                 assert!(tick <= record.deadline);
                 assert!(published <= tick);
-                assert!(tick >= wheel.now() || state.data.overtaken.contains(&(tick, entry)));
+                assert!(tick >= wheel.now() || state.overtaken.contains(&(tick, entry)));
             }
             let hashes: BTreeMap<u32, u64> = table
                 .iter()
@@ -446,10 +445,10 @@ mod tests {
             insert(&shards, key);
         }
         assert_eq!(shards.len(), 100);
-        let [(keys, _)] = &shards.close()[..] else {
+        let [(table, ..)] = &shards.close()[..] else {
             panic!("there is one shard");
         };
-        assert_eq!(keys.table.iter().count(), 100);
+        assert_eq!(table.iter().count(), 100);
         assert!(matches!(shards.lock(digest(0)), Err(Touched::Closed)));
         assert!(shards.lock_with_room(digest(0)).is_none());
         let memory = shard(&shards).memory();

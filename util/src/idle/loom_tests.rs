@@ -184,13 +184,7 @@ fn touch_races_close() {
         let shards = late(1);
         let closer = {
             let shards = shards.clone();
-            thread::spawn(move || {
-                shards
-                    .close()
-                    .iter()
-                    .map(|closed| closed.0.table.len())
-                    .sum()
-            })
+            thread::spawn(move || shards.close().iter().map(|closed| closed.0.len()).sum())
         };
         let touched = touch(&shards, A, 0, 2);
         let removed: usize = closer.join().unwrap();

@@ -131,7 +131,7 @@ mod table;
 mod tests;
 mod touched;
 
-pub use builder::{BuildError, Builder};
+pub use builder::Builder;
 pub use reaper::Reaper;
 pub use set::IdleSet;
 pub use touched::Touched;

@@ -28,24 +28,26 @@
 //!   (`touches_add_no_line_while_one_is_there`).
 //! * A line is added and removed under the lock, which allocates or frees at most a few nodes of the B-tree.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, mem};
 
-use bounded_wheel::{Key as EntryKey, NEVER, Nodes, Tick};
+use bounded_wheel::{Key as EntryKey, NEVER, Nodes, Refill, Tick};
 use hashbrown::HashTable;
 
 use super::{
     digest::Digest,
     table::{Hashed, Table},
 };
-use crate::ground::{
-    locked_wheel::{self, LockedWheel},
-    sync::{AtomicU64, Ordering},
-};
+use crate::ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+
+#[cfg(not(tokio_wheel_util_loom))]
+pub(super) type Wheel<T> = bounded_wheel::Wheel<T>;
+#[cfg(tokio_wheel_util_loom)]
+pub(super) type Wheel<T> = bounded_wheel::Wheel<T, 3, 4>;
 
 /// A shard, on its own cache lines.
 #[repr(align(128))]
 pub(super) struct Shard<K> {
-    locked: LockedWheel<Digest, Keys<K>>,
+    state: Mutex<State<K>>,
     published: Published,
 }
 
@@ -56,11 +58,15 @@ pub(super) struct Shard<K> {
 struct Published(AtomicU64);
 
 /// The keys of a shard. Its wheel has an entry for each key.
+///
+/// The first fields are those that every operation uses, so they share a cache line with the lock.
 #[repr(C)]
-pub(super) struct Keys<K> {
+pub(super) struct State<K> {
+    is_closed: bool,
     pub(super) table: Table<Record<K>>,
     /// The tick and the key of each overtaken entry.
     pub(super) overtaken: BTreeSet<(Tick, EntryKey)>,
+    pub(super) wheel: Wheel<Digest>,
 }
 
 /// A key with its deadline, its timeout and its entry.
@@ -85,23 +91,21 @@ impl<K> Hashed for Record<K> {
 }
 
 /// The guard of a shard's lock.
-pub(super) type Guard<'a, K> = locked_wheel::Guard<'a, Digest, Keys<K>>;
+pub(super) type Guard<'a, K> = MutexGuard<'a, State<K>>;
 
 /// The content of a shard that was closed.
-pub(super) type Closed<K> = (Keys<K>, Nodes<Digest>);
-
-impl<K> Keys<K> {
-    const NONE: Self = Self {
-        table: Table::new(),
-        overtaken: BTreeSet::new(),
-    };
-}
+pub(super) type Closed<K> = (Table<Record<K>>, BTreeSet<(Tick, EntryKey)>, Nodes<Digest>);
 
 impl<K> Shard<K> {
     /// Creates a shard whose wheel begins at the tick `now`.
     pub(super) fn new(now: Tick) -> Box<Self> {
         Box::new(Self {
-            locked: LockedWheel::new(now, Keys::NONE),
+            state: Mutex::new(State {
+                is_closed: false,
+                table: Table::new(),
+                overtaken: BTreeSet::new(),
+                wheel: Wheel::new(now),
+            }),
             published: Published(AtomicU64::new(NEVER)),
         })
     }
@@ -111,15 +115,21 @@ impl<K> Shard<K> {
     /// If records are moving to a new table, the method also moves a few of them.
     #[inline]
     pub(super) fn lock(&self) -> Option<Guard<'_, K>> {
-        let mut state = self.locked.lock()?;
-        if state.data.table.is_moving() {
-            if let Some(emptied) = state.data.table.step() {
+        let mut state = self.lock_open()?;
+        if state.table.is_moving() {
+            if let Some(emptied) = state.table.step() {
                 drop(state);
                 drop(emptied);
-                return self.locked.lock();
+                return self.lock_open();
             }
         }
         Some(state)
+    }
+
+    #[inline]
+    fn lock_open(&self) -> Option<Guard<'_, K>> {
+        let state = lock(&self.state);
+        (!state.is_closed).then_some(state)
     }
 
     /// Takes the lock as [`lock`](Self::lock) does. There is then memory for one more key.
@@ -127,17 +137,31 @@ impl<K> Shard<K> {
     /// If memory is missing, the method releases the lock, allocates memory, and takes the lock again.
     pub(super) fn lock_with_room(&self) -> Option<Guard<'_, K>> {
         loop {
-            let mut state = self.locked.lock_with_room()?;
-            let table = &mut state.data.table;
-            if let Some(capacity) = table.lacks_room() {
+            let mut state = self.lock_open()?;
+            if !state.wheel.has_room() {
+                let chunks = state.wheel.chunks_wanted();
+                drop(state);
+                self.refill(chunks);
+            } else if let Some(capacity) = state.table.lacks_room() {
                 drop(state);
                 self.replace_table(capacity, Table::lacks_room);
-            } else if let Some(emptied) = table.step() {
+            } else if let Some(emptied) = state.table.step() {
                 drop(state);
                 drop(emptied);
             } else {
                 return Some(state);
             }
+        }
+    }
+
+    /// Allocates memory of the wheel without the lock.
+    #[cold]
+    fn refill(&self, chunks: usize) {
+        let refill = Refill::allocate(chunks);
+        if let Some(mut state) = self.lock_open() {
+            let replaced = state.wheel.refill(refill);
+            drop(state);
+            drop(replaced);
         }
     }
 
@@ -149,8 +173,8 @@ impl<K> Shard<K> {
     #[cold]
     fn replace_table(&self, capacity: usize, wants: impl Fn(&Table<Record<K>>) -> Option<usize>) {
         let new = HashTable::with_capacity(capacity);
-        if let Some(mut state) = self.locked.lock() {
-            let table = &mut state.data.table;
+        if let Some(mut state) = self.lock_open() {
+            let table = &mut state.table;
             if wants(table).is_some_and(|capacity| capacity <= new.capacity()) {
                 table.begin(new);
             }
@@ -159,10 +183,21 @@ impl<K> Shard<K> {
 
     /// Releases the lock, and then frees memory that the keys no longer need.
     pub(super) fn unlock_and_free(&self, state: Guard<'_, K>) {
-        let smaller = state.data.table.is_sparse();
-        self.locked.unlock_and_free(state);
+        let (has_unused, smaller) = (state.wheel.has_unused(), state.table.is_sparse());
+        drop(state);
+        if has_unused {
+            self.free_unused();
+        }
         if let Some(capacity) = smaller {
             self.replace_table(capacity, Table::is_sparse);
+        }
+    }
+
+    #[cold]
+    fn free_unused(&self) {
+        let take = |mut state: Guard<'_, K>| state.wheel.take_unused();
+        while let Some(unused) = self.lock_open().and_then(take) {
+            drop(unused);
         }
     }
 
@@ -179,7 +214,11 @@ impl<K> Shard<K> {
 
     /// Closes the shard. Returns its records and its entries, which the caller drops.
     pub(super) fn close(&self) -> Closed<K> {
-        self.locked.close(Keys::NONE)
+        let state = &mut *lock(&self.state);
+        state.is_closed = true;
+        let (table, lines) = (&mut state.table, &mut state.overtaken);
+        let table = mem::replace(table, Table::new());
+        (table, mem::take(lines), state.wheel.take())
     }
 }
 
@@ -190,14 +229,14 @@ mod tests {
     impl<K> Shard<K> {
         /// Returns the number of slots of the table, or `None` while records move.
         pub(in super::super) fn places_at_rest(&self) -> Option<usize> {
-            let table = &self.locked.lock().unwrap().data.table;
+            let table = &self.lock_open().unwrap().table;
             (!table.is_moving()).then(|| table.places())
         }
 
         /// Returns the number of slots of the table, and the number of nodes of the wheel.
         pub(in super::super) fn memory(&self) -> (usize, usize) {
-            let state = self.locked.lock_even_if_closed();
-            (state.data.table.places(), state.wheel.capacity())
+            let state = lock(&self.state);
+            (state.table.places(), state.wheel.capacity())
         }
     }
 

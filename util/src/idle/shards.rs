@@ -122,7 +122,7 @@ impl<K> Shards<K> {
             return 0;
         }
         let open = self.shards().filter_map(Shard::lock);
-        open.map(|state| state.data.table.len()).sum()
+        open.map(|state| state.table.len()).sum()
     }
 
     #[inline]

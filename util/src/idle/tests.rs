@@ -166,13 +166,13 @@ proptest! {
 #[tokio::test(start_paused = true)]
 async fn touches_add_no_line_while_one_is_there() {
     let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));
-    let (set, mut reaper) = IdleSet::builder(long).shards(1).build().unwrap();
+    let (set, mut reaper) = IdleSet::builder(long).shards(1).build();
     for key in 0..10 {
         set.touch(&key);
     }
     assert!(reaper.shed().await.is_some());
     let shard = set.handle.shards.shard(0).unwrap();
-    let count = || shard.lock().unwrap().data.overtaken.len();
+    let count = || shard.lock().unwrap().overtaken.len();
     for _ in 0..100 {
         set.touch_with_timeout(&9, short);
         tokio::time::advance(Duration::from_millis(1)).await;

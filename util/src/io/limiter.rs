@@ -16,8 +16,8 @@ use super::{
     LimitExceeded::{self, IdleTimeout, MinReadRate, MinWriteRate, ReadTimeout, WriteTimeout},
     Limits, MinRate,
 };
-use crate::limit::{Starved, nanos, poll_limit, saturating_add, sleep_until};
-use tokio_wheel::{Sleep, Timer};
+use crate::limit::{Starved, nanos, poll_limit, saturating_add};
+use tokio_wheel::{Sleep, sleep_until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -37,13 +37,12 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Creates a limiter without limits. `None` stands for the default timer.
-    pub(super) fn new(timer: Option<&Timer>) -> Self {
+    /// Creates a limiter without limits.
+    pub(super) fn new() -> Self {
         let now = Instant::now();
-        let side = || Side::new(sleep_until(timer, now));
         Self {
-            reads: side(),
-            writes: side(),
+            reads: Side::new(sleep_until(now)),
+            writes: Side::new(sleep_until(now)),
             idle: NONE,
         }
     }

@@ -69,7 +69,7 @@
 //! The wait of a canceled operation continues, because the stream cannot know whether another poll follows.
 //! The wait ends when the next operation in the same direction completes or fails.
 //!
-//! A byte *moves* when a read returns it, a write accepts it, or the user consumes it from a buffered reader.
+//! A byte *moves* when a read returns it or a write accepts it.
 //!
 //! # Setting limits
 //!
@@ -133,13 +133,12 @@
 //! | `set_timeout(Some(t))` of a reader, `set_read_timeout(Some(t))` | `set_limits(stream.limits().read_timeout(t))` |
 //! | `set_timeout(Some(t))` of a writer, `set_write_timeout(Some(t))` | `set_limits(stream.limits().write_timeout(t))` |
 //! | a setter with `None` | `let mut limits = stream.limits(); limits.read_timeout = None; stream.set_limits(limits);` |
+//! | `AsyncSeek` | none: the stream is for sockets |
 //! | a setter whose name ends in `_pinned` | `set_limits_pinned`, which few programs need: the stream is `Unpin` if the inner stream is |
 //! | `timeout()`, `read_timeout()`, `write_timeout()` | `limits().read_timeout`, `limits().write_timeout` |
 //! | an error of the kind `TimedOut` | the same, which contains a [`LimitExceeded`] |
 //! | a timeout restarts in `set_timeout_pinned` only | each changed limit restarts the timeouts of its direction |
 //! | 272 bytes in addition to the inner stream | 200 bytes |
-//!
-//! The limits also apply to `AsyncBufRead`, but not to `AsyncSeek`.
 
 mod limiter;
 mod limits;

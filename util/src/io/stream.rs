@@ -1,19 +1,18 @@
 //! `TimeoutStream`: passes each operation of the inner stream through the limiter.
 
 use std::{
-    io::{self, IoSlice, SeekFrom},
+    io::{self, IoSlice},
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use pin_project_lite::pin_project;
-use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
     Limits,
     limiter::{Limiter, Operation},
 };
-use tokio_wheel::Timer;
 
 pin_project! {
     /// A stream whose operations have timeouts, an idle timeout and minimum rates.
@@ -23,7 +22,7 @@ pin_project! {
     ///
     /// The inner stream may be only a reader or only a writer. The limits of reads are separate from the
     /// limits of writes, flushes and the shutdown. You can therefore use `tokio::io::split` and give the two
-    /// halves to two tasks. Seeks have no limits.
+    /// halves to two tasks.
     ///
     /// # Cancel safety
     ///
@@ -32,8 +31,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// An operation that must wait and has a limit panics if it is polled outside a runtime. A stream that
-    /// was created with [`with_timer`](Self::with_timer) does not need a runtime. [`sleep`](tokio_wheel::sleep())
+    /// An operation that must wait and has a limit panics if it is polled outside a runtime. [`sleep`](tokio_wheel::sleep())
     /// lists other causes of a panic.
     ///
     /// # Errors
@@ -94,7 +92,10 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.limits(), Limits::new());
     /// ```
     pub fn new(inner: S) -> Self {
-        Self::on(None, inner)
+        Self {
+            inner,
+            limiter: Limiter::new(),
+        }
     }
 
     /// Creates a stream with limits.
@@ -116,39 +117,6 @@ impl<S> TimeoutStream<S> {
         let mut stream = Self::new(inner);
         stream.set_limits(limits);
         stream
-    }
-
-    /// Creates a stream without limits.
-    ///
-    /// Limits that you set later use `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio::io::{AsyncReadExt, duplex};
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::io::{Limits, TimeoutStream};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let (_client, server) = duplex(64);
-    /// let mut server = TimeoutStream::with_timer(server, &timer);
-    /// server.set_limits(Limits::new().read_timeout(Duration::from_secs(5)));
-    /// assert!(server.read_u8().await.is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_timer(inner: S, timer: &Timer) -> Self {
-        Self::on(Some(timer), inner)
-    }
-
-    fn on(timer: Option<&Timer>, inner: S) -> Self {
-        Self {
-            inner,
-            limiter: Limiter::new(timer),
-        }
     }
 
     /// Returns all limits.
@@ -303,22 +271,6 @@ impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
     }
 }
 
-impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
-    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        let this = self.project();
-        let inner = this.inner;
-        let poll = |cx: &mut Context<'_>| inner.poll_fill_buf(cx);
-        // The limiter counts the bytes when the user consumes them.
-        (this.limiter).poll(Operation::Read, cx, poll, |_| 0)
-    }
-
-    fn consume(self: Pin<&mut Self>, amount: usize) {
-        let this = self.project();
-        this.inner.consume(amount);
-        this.limiter.end(Operation::Read, amount);
-    }
-}
-
 impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -354,15 +306,5 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
 
     fn is_write_vectored(&self) -> bool {
         self.inner.is_write_vectored()
-    }
-}
-
-impl<S: AsyncSeek> AsyncSeek for TimeoutStream<S> {
-    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
-        self.project().inner.start_seek(position)
-    }
-
-    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        self.project().inner.poll_complete(cx)
     }
 }

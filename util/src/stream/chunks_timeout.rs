@@ -13,7 +13,7 @@ use tokio::{task::yield_now, time::Instant};
 use tokio_stream::adapters::Fuse;
 
 use crate::limit::{Starved, poll_limit};
-use tokio_wheel::{Sleep, Timer};
+use tokio_wheel::{Sleep, sleep};
 
 /// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
 /// items arrive, the stream allocates more memory. This limit is needed because a user may set a huge
@@ -43,48 +43,17 @@ pin_project! {
         // The items of the current chunk.
         items: Vec<S::Item>,
         max_size: usize,
-        starved: Starved,
-    }
+    starved: Starved,
+        }
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Collects the items of `stream` into chunks and uses `timer`.
-    ///
-    /// Apart from the timer, this function does what
-    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `max_size` is zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::{StreamExt, iter, pending};
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::stream::ChunksTimeout;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let three = iter([1, 2, 3]).chain(pending());
-    /// let mut chunks = ChunksTimeout::with_timer(three, 2, Duration::from_secs(1), &timer);
-    /// assert_eq!(chunks.next().await, Some(vec![1, 2]));
-    /// assert_eq!(chunks.next().await, Some(vec![3]));
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
     #[track_caller]
-    pub fn with_timer(stream: S, max_size: usize, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, max_size, duration, timer.sleep(duration))
-    }
-
-    #[track_caller]
-    pub(super) fn new(stream: S, max_size: usize, duration: Duration, limit: Sleep) -> Self {
+    pub(super) fn new(stream: S, max_size: usize, duration: Duration) -> Self {
         assert!(max_size > 0, "`max_size` must be 1 or more, got 0");
         Self {
             stream: tokio_stream::StreamExt::fuse(stream),
-            limit,
+            limit: sleep(duration),
             duration,
             items: Vec::new(),
             max_size,

@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use tokio_stream::adapters::Fuse;
 
 use crate::limit::{Starved, has_budget_remaining, poll_limit};
-use tokio_wheel::{Sleep, Timer};
+use tokio_wheel::{Sleep, sleep};
 
 /// The number of items that one poll takes at most. Then other tasks run, because an inner stream may always be ready.
 const MAX_ITEMS: usize = 1_024;
@@ -38,40 +38,16 @@ pin_project! {
         // The sleep until the stream yields `latest`. It is valid only while there is such an item.
         pause: Sleep,
         duration: Duration,
-        starved: Starved,
-    }
+    starved: Starved,
+        }
 }
 
 impl<S: Stream> Debounce<S> {
-    /// Yields the latest item of `stream` after a pause of `duration`, and uses `timer`.
-    ///
-    /// Apart from the timer, this function does what [`StreamExt::debounce`](super::StreamExt::debounce) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::{StreamExt, iter, pending};
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::stream::Debounce;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let three = iter([1, 2, 3]).chain(pending());
-    /// let mut latest = Debounce::with_timer(three, Duration::from_secs(1), &timer);
-    /// assert_eq!(latest.next().await, Some(3));
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
-    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, duration, timer.sleep(duration))
-    }
-
-    pub(super) fn new(stream: S, duration: Duration, pause: Sleep) -> Self {
+    pub(super) fn new(stream: S, duration: Duration) -> Self {
         Self {
             stream: tokio_stream::StreamExt::fuse(stream),
             latest: None,
-            pause,
+            pause: sleep(duration),
             duration,
             starved: Starved::new(),
         }

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use tokio::time::Instant;
 
 use tokio_wheel::Interval;
@@ -94,12 +94,6 @@ impl Stream for IntervalStream {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::MAX, None)
-    }
-}
-
-impl FusedStream for IntervalStream {
-    fn is_terminated(&self) -> bool {
-        false
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use futures_core::Stream;
 use tokio::time::Instant;
 
-use tokio_wheel::{Sleep, Timer, sleep};
+use tokio_wheel::{Sleep, sleep};
 
 use crate::limit::saturating_add;
 
@@ -80,27 +80,6 @@ impl<F: FnMut() -> Duration> JitteredInterval<F> {
     /// ```
     pub fn new(mut period: F) -> Self {
         let sleep = sleep(period());
-        Self { sleep, period }
-    }
-
-    /// Creates an interval that uses `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::stream::JitteredInterval;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let mut ticks = JitteredInterval::with_timer(|| Duration::from_secs(1), &timer);
-    /// ticks.tick().await;
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
-    pub fn with_timer(mut period: F, timer: &Timer) -> Self {
-        let sleep = timer.sleep(period());
         Self { sleep, period }
     }
 

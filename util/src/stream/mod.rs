@@ -50,10 +50,8 @@
 //!
 //! # Which timer an adapter uses
 //!
-//! The methods of [`StreamExt`] create adapters that use the default timer of the runtime that polls the
-//! adapter. To use another [`Timer`](tokio_wheel::Timer), call
-//! [`Timeout::with_timer`], [`Throttle::with_timer`], [`ChunksTimeout::with_timer`], [`Debounce::with_timer`] or
-//! [`JitteredInterval::with_timer`]. [`TimeoutRepeating`] and [`IntervalStream`] use the timer of their [`Interval`].
+//! An adapter uses the default timer of the runtime that polls it. [`TimeoutRepeating`] and [`IntervalStream`] use the
+//! timer of their [`Interval`].
 //!
 //! # Differences from `tokio-stream`
 //!
@@ -88,7 +86,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use tokio_wheel::{Interval, sleep};
+use tokio_wheel::Interval;
 
 pub use chunks_timeout::ChunksTimeout;
 pub use debounce::Debounce;
@@ -147,7 +145,7 @@ pub trait StreamExt: Stream + Sized {
     ///
     /// [`Elapsed`]: tokio_wheel::error::Elapsed
     fn timeout(self, duration: Duration) -> Timeout<Self> {
-        Timeout::new(self, duration, sleep(duration))
+        Timeout::new(self, duration)
     }
 
     /// Yields an error at each tick of `interval` at which the next item is not ready.
@@ -231,7 +229,7 @@ pub trait StreamExt: Stream + Sized {
     /// # }
     /// ```
     fn throttle(self, duration: Duration) -> Throttle<Self> {
-        Throttle::new(self, duration, sleep(duration))
+        Throttle::new(self, duration)
     }
 
     /// Collects items into chunks that are limited in size and in time.
@@ -282,7 +280,7 @@ pub trait StreamExt: Stream + Sized {
     /// ```
     #[track_caller]
     fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self> {
-        ChunksTimeout::new(self, max_size, duration, sleep(duration))
+        ChunksTimeout::new(self, max_size, duration)
     }
 
     /// Yields the latest item when no further item has come for `duration`.
@@ -333,7 +331,7 @@ pub trait StreamExt: Stream + Sized {
     /// # }
     /// ```
     fn debounce(self, duration: Duration) -> Debounce<Self> {
-        Debounce::new(self, duration, sleep(duration))
+        Debounce::new(self, duration)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use tokio_wheel::{Sleep, Timer};
+use tokio_wheel::{Sleep, sleep};
 
 pin_project! {
     /// The stream returned by [`StreamExt::throttle`](super::StreamExt::throttle).
@@ -34,35 +34,10 @@ pin_project! {
 }
 
 impl<S> Throttle<S> {
-    /// Uses `timer` to leave at least `duration` between the items of `stream`.
-    ///
-    /// Apart from the timer, this function does what [`StreamExt::throttle`](super::StreamExt::throttle)
-    /// does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::iter;
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::stream::Throttle;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let stream = Throttle::with_timer(iter([1, 2]), Duration::from_secs(1), &timer);
-    /// let items: Vec<_> = tokio_stream::StreamExt::collect(stream).await;
-    /// assert_eq!(items, [1, 2]);
-    /// assert_eq!(timer.metrics().fired(), 2);
-    /// # }
-    /// ```
-    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, duration, timer.sleep(duration))
-    }
-
-    pub(super) fn new(stream: S, duration: Duration, pause: Sleep) -> Self {
+    pub(super) fn new(stream: S, duration: Duration) -> Self {
         Self {
             stream,
-            pause,
+            pause: sleep(duration),
             duration,
             pausing: false,
         }

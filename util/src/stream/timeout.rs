@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio_stream::adapters::Fuse;
 
 use crate::limit::{Starved, poll_limit, poll_tick};
-use tokio_wheel::{Interval, Sleep, Timer, error::Elapsed};
+use tokio_wheel::{Interval, Sleep, error::Elapsed, sleep};
 
 pin_project! {
     /// The stream returned by [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -33,37 +33,14 @@ pin_project! {
         // Whether the stream has already yielded the error for the next item.
         reported: bool,
         starved: Starved,
-    }
+        }
 }
 
 impl<S: Stream> Timeout<S> {
-    /// Uses `timer` to limit the time for each item of `stream`.
-    ///
-    /// Apart from the timer, this function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::pending;
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::stream::Timeout;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let mut stream = Timeout::with_timer(pending::<()>(), Duration::from_secs(1), &timer);
-    /// assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
-    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, duration, timer.sleep(duration))
-    }
-
-    pub(super) fn new(stream: S, duration: Duration, limit: Sleep) -> Self {
+    pub(super) fn new(stream: S, duration: Duration) -> Self {
         Self {
             stream: tokio_stream::StreamExt::fuse(stream),
-            limit,
+            limit: sleep(duration),
             duration,
             reported: false,
             starved: Starved::new(),
@@ -118,7 +95,7 @@ pin_project! {
         stream: Fuse<S>,
         interval: Interval,
         starved: Starved,
-    }
+        }
 }
 
 impl<S: Stream> TimeoutRepeating<S> {

@@ -92,10 +92,10 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio_wheel::{Sleep, Timer, error::Elapsed};
+use tokio_wheel::{Sleep, error::Elapsed, sleep};
 use tower_service::Service;
 
-use crate::limit::{has_budget_remaining, poll_limit, sleep};
+use crate::limit::{has_budget_remaining, poll_limit};
 pub(crate) use service::service;
 
 /// A boxed error: the error of the inner service, or an `Elapsed`.
@@ -124,8 +124,6 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[must_use = "a layer does nothing unless it is put around a service"]
 pub struct TimeoutLayer<L = Duration> {
     limit: L,
-    /// `None` stands for the default timer of the runtime that polls the response.
-    timer: Option<Timer>,
 }
 
 impl<L> TimeoutLayer<L> {
@@ -143,33 +141,7 @@ impl<L> TimeoutLayer<L> {
     /// assert!(format!("{LAYER:?}").contains("30s"));
     /// ```
     pub const fn new(limit: L) -> Self {
-        let timer = None;
-        Self { limit, timer }
-    }
-
-    /// Creates a layer that limits each request to `limit` and uses `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::tower::TimeoutLayer;
-    /// use tower::{Layer as _, ServiceExt as _, service_fn};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), &timer);
-    ///
-    /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
-    /// assert!(layer.layer(never).oneshot(()).await.is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_timer(limit: L, timer: &Timer) -> Self {
-        let timer = Some(timer.clone());
-        Self { limit, timer }
+        Self { limit }
     }
 }
 
@@ -221,7 +193,7 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let limit = self.layer.limit.limit(&request);
         let response = self.inner.call(request);
-        let limit = limit.map(|limit| sleep(self.layer.timer.as_ref(), limit));
+        let limit = limit.map(sleep);
         ResponseFuture { response, limit }
     }
 }
@@ -239,9 +211,8 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// A poll can panic if the request has a limit and the inner service's future is pending. With the
-    /// default timer, the poll then panics in the cases that [`sleep`](tokio_wheel::sleep()) lists. With an
-    /// explicit timer, the future needs no runtime.
+    /// If the request has a limit and the inner service's future is pending, a poll panics in the cases that
+    /// [`sleep`](tokio_wheel::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {

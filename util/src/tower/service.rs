@@ -29,7 +29,7 @@ macro_rules! service {
         impl<S $(, $L)?> $Service<S $(, $L)?> {
             /// Wraps `inner` in the service of a layer with this limit.
             ///
-            /// Use the layer for another timer, and for the options that only the layer has.
+            /// Use the layer for the options that only the layer has.
             ///
             /// # Examples
             ///

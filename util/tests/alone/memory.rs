@@ -30,7 +30,7 @@ fn a_small_idle_set_takes_little() {
         let sets_of = |keys: u64| {
             let set = |_| {
                 let builder = IdleSet::builder(Duration::from_secs(30)).shards(shards);
-                let (set, reaper) = builder.build().unwrap();
+                let (set, reaper) = builder.build();
                 (0..keys).for_each(|key| assert_eq!(set.touch(&key), Touched::Inserted));
                 (set, reaper)
             };

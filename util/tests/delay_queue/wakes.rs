@@ -48,7 +48,7 @@ async fn not_for_what_never_comes() {
     let (wakes, waker) = Wakes::new();
     let mut queue = DelayQueue::new();
     let never = queue.insert("never", Duration::MAX);
-    assert!(queue.deadline(&never) > Instant::now() + secs(1_000 * 365 * 86_400));
+    assert!(queue.deadline(&never) > Instant::now() + secs(500 * 365 * 86_400));
     assert!(!is_ready(&mut queue, &waker));
     queue.insert("never either", Duration::MAX);
     assert_eq!(Timer::current().metrics().registered(), 0);

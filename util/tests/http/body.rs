@@ -137,42 +137,20 @@ async fn a_frame_that_is_ready_counts_however_late_it_is_polled() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_has_one_entry_that_each_wait_moves() {
-    let timer = Timer::builder().build().unwrap();
-    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), &timer);
-    assert_eq!(timer.metrics().registered(), 0);
+    // The entry of `Parts` has fired when a frame is ready.
+    let metrics = || Timer::current().metrics();
+    let mut body = TimeoutBody::with_limits(LIMITS, Parts::every(secs(5), 10));
+    assert_eq!(metrics().registered(), 0);
     for n in 0..10 {
         assert!(body.frame().await.unwrap().is_ok());
-        let metrics = timer.metrics();
-        let waits = u64::from(n > 0);
-        assert_eq!((metrics.registered(), metrics.pending()), (waits, waits));
+        assert_eq!(metrics().pending(), u64::from(n > 0));
     }
     assert!(body.frame().await.is_none());
-    let metrics = timer.metrics();
-    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_layers_use_an_explicit_timer() {
-    let timer = Timer::builder().build().unwrap();
-    let reads = service_fn(async |request: Request<_>| {
-        let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
-        assert!(error.is_some());
-        Ok::<_, Infallible>(Response::new(Parts::stuck()))
-    });
-    let layers = (
-        RequestBodyTimeoutLayer::with_timer(LIMITS, &timer),
-        ResponseBodyTimeoutLayer::with_timer(LIMITS, &timer),
-    );
-    let service = layers.layer(reads);
-    let response = service.oneshot(Request::new(Parts::stuck())).await.unwrap();
-    assert_eq!(timer.metrics().fired(), 1);
-    assert!(read(response.into_body()).await.1.is_some());
-    assert_eq!(timer.metrics().fired(), 2);
+    assert_eq!((metrics().pending(), metrics().cancelled()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
-    let timer = Timer::builder().build().unwrap();
     let cases: [(_, fn() -> Parts); 4] = [
         ("ended", || Parts::at([secs(1)])),
         ("failed", || Parts::at([secs(1)]).broken()),
@@ -180,14 +158,16 @@ async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
         ("is dropped", || Parts::at([secs(1)])),
     ];
     for (name, parts) in cases {
-        let mut body = TimeoutBody::with_timer(LIMITS, parts(), &timer);
+        let mut body = TimeoutBody::with_limits(LIMITS, parts());
         assert!(body.frame().await.unwrap().is_ok());
-        assert_eq!(timer.metrics().pending(), 1, "{name}");
+        assert_eq!(Timer::current().metrics().pending(), 1, "{name}");
         match name {
             "is dropped" => drop(body),
             _ => assert_eq!(body.frame().await.is_none(), name == "ended"),
         }
-        assert_eq!(timer.metrics().pending(), 0, "{name}");
+        // `Parts` still waits for the part that was late.
+        let of_parts = u64::from(name == "was late");
+        assert_eq!(Timer::current().metrics().pending(), of_parts, "{name}");
     }
 }
 

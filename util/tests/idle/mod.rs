@@ -27,7 +27,7 @@ use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::idle::{
-    BuildError, Builder, IdleSet, Reaper,
+    Builder, IdleSet, Reaper,
     Touched::{self, Absent, Closed, Inserted, Present},
 };
 
@@ -45,5 +45,5 @@ fn poll<K>(reaper: &mut Reaper<K>, waker: &Waker) -> Poll<Option<K>> {
 
 /// Returns a set with one shard, so that all keys are behind the same lock.
 fn one_shard<K>(timeout: Duration) -> (IdleSet<K>, Reaper<K>) {
-    IdleSet::builder(timeout).shards(1).build().unwrap()
+    IdleSet::builder(timeout).shards(1).build()
 }

@@ -127,7 +127,7 @@ async fn run(config: Config, program: Vec<Op>) {
         builder = builder.timer(&Timer::builder().tick(ms(tick)).build().unwrap());
     }
     let start = Instant::now();
-    let (set, reaper) = builder.build().unwrap();
+    let (set, reaper) = builder.build();
     let mut reaper = task::spawn(reaper);
     let mut model = Model {
         start,

@@ -19,7 +19,7 @@ fn each_insertion_comes_out_exactly_once() {
         for shards in [1, 64] {
             let runtime = multi_thread(2);
             let builder = IdleSet::builder(ms(1)).shards(shards);
-            let (set, mut reaper) = builder.build().unwrap();
+            let (set, mut reaper) = builder.build();
             let counts = || Arc::new(Counts::new([0; KEYS as usize]));
             let (inserted, removed, reaped) = (counts(), counts(), counts());
             let by_reaper = reaped.clone();
@@ -67,7 +67,7 @@ fn a_closed_set_stays_closed() {
     does_not_hang(|| {
         for _ in 0..200 {
             let builder = IdleSet::builder(secs(60)).shards(1_024);
-            let (set, reaper) = builder.build().unwrap();
+            let (set, reaper) = builder.build();
             let is_closed_at = |key| set.touch(&key) == Closed;
             assert!((0..KEYS).all(|key| !is_closed_at(key)));
             thread::scope(|scope| {

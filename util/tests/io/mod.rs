@@ -25,8 +25,8 @@ use std::{
 use proptest::{collection, option};
 use tokio::{
     io::{
-        AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufStream,
-        DuplexStream, ReadBuf, ReadHalf, WriteHalf, duplex, split,
+        AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream, DuplexStream, ReadBuf,
+        ReadHalf, WriteHalf, duplex, split,
     },
     task::coop,
     time::{Sleep, sleep_until},
@@ -40,7 +40,7 @@ use script::Scripted;
 use crate::support::{
     beside_a_greedy_sibling, current_thread,
     log::{Log, side_by_side},
-    ms, multi_thread,
+    ms,
     panics::assert_panics,
     paused, secs,
 };

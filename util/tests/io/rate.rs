@@ -122,7 +122,7 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
     let writer = || {
         let peer = Scripted::new().writes(lane()).reads(at_once());
         let limits = Limits::new().min_write_rate(SILENT);
-        TimeoutStream::with_limits(BufReader::new(peer), limits)
+        TimeoutStream::with_limits(peer, limits)
     };
 
     for uses_slices in [false, true] {
@@ -136,17 +136,10 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
             assert_eq!(write.unwrap(), 1);
         }
     }
-    for uses_buffer in [false, true] {
-        let mut stream = writer();
-        for _ in times {
-            stream.write_all(b"x").await.unwrap();
-            if uses_buffer {
-                stream.fill_buf().await.unwrap();
-                stream.consume(1);
-            } else {
-                stream.read_u8().await.unwrap();
-            }
-        }
+    let mut stream = writer();
+    for _ in times {
+        stream.write_all(b"x").await.unwrap();
+        stream.read_u8().await.unwrap();
     }
 
     let mut by_nothing = reader();
@@ -154,34 +147,6 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
     by_nothing.flush().await.unwrap();
     assert_eq!(by_nothing.write(b"").await.unwrap(), 0);
     exceeded(by_nothing.read_u8().await);
-}
-
-/// Bytes count once, when the user consumes them.
-#[tokio::test(start_paused = true)]
-async fn buffered_reads_count_what_is_consumed() {
-    let limit = LimitExceeded::MinReadRate(RATE);
-    let inner = || BufReader::new(Scripted::new().reads([(ms(20), 10), (secs(86_400), 1)]));
-
-    let start = Instant::now();
-    let limits = Limits::new().min_read_rate(RATE);
-    let mut reader = TimeoutStream::with_limits(inner(), limits);
-    for _ in 0..3 {
-        assert_eq!(reader.fill_buf().await.unwrap().len(), 10);
-    }
-    reader.consume(9);
-    // This read takes the last byte.
-    reader.read_u8().await.unwrap();
-    assert_eq!(exceeded(reader.fill_buf().await), limit);
-    assert_eq!(start.elapsed(), ms(120));
-
-    // The rate requires one more byte than the peer sends, so the first window fails.
-    let start = Instant::now();
-    let limits = Limits::new().min_read_rate(MinRate::new(11, ms(100)));
-    let mut stream = TimeoutStream::with_limits(BufStream::new(inner().into_inner()), limits);
-    assert_eq!(stream.fill_buf().await.unwrap().len(), 10);
-    stream.consume(10);
-    exceeded(stream.fill_buf().await);
-    assert_eq!(start.elapsed(), ms(100));
 }
 
 #[test]

@@ -119,23 +119,6 @@ async fn the_longest_durations_saturate() {
     written.unwrap();
 }
 
-/// A stream with an explicit timer may be polled outside a runtime.
-#[test]
-fn an_explicit_timer_needs_no_current_runtime() {
-    let runtime = multi_thread(1);
-    let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-    let (_client, server) = duplex(4);
-    let mut stream = TimeoutStream::with_timer(server, &timer);
-    stream.set_limits(Limits::new().read_timeout(ms(5)).write_timeout(ms(5)));
-    let start = std::time::Instant::now();
-    tokio_test::block_on(async {
-        exceeded(stream.read_u8().await);
-        exceeded(stream.write_all(b"abcde").await);
-    });
-    assert!(start.elapsed() >= ms(10));
-    assert_eq!(timer.metrics().fired(), 2);
-}
-
 /// Each limit ends its operation, although the task never has budget when it polls.
 #[tokio::test(start_paused = true)]
 async fn limits_beside_a_greedy_sibling_end() {

@@ -32,9 +32,7 @@ use tokio::{
 };
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, interval, interval_at, sleep_until};
-use tokio_wheel_util::stream::{
-    ChunksTimeout, Debounce, IntervalStream, JitteredInterval, StreamExt, Throttle, Timeout,
-};
+use tokio_wheel_util::stream::{IntervalStream, JitteredInterval, StreamExt};
 
 use crate::support::{
     Wakes, beside_a_greedy_sibling, does_not_hang,

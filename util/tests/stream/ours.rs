@@ -126,13 +126,7 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
         let ambient = runtime.block_on(async { Timer::current() });
 
         fires(&timer, || IntervalStream::new(timer.interval(ms(5))));
-        fires(&timer, || Timeout::with_timer(never(), ms(5), &timer));
         fires(&timer, || never().timeout_repeating(timer.interval(ms(5))));
-        fires(&timer, || Throttle::with_timer(always(), ms(5), &timer));
-        let chunks = || ChunksTimeout::with_timer(now_and_then(), 9, ms(5), &timer);
-        fires(&timer, chunks);
-        fires(&timer, || Debounce::with_timer(once(), ms(5), &timer));
-        fires(&timer, || JitteredInterval::with_timer(|| ms(5), &timer));
         assert_eq!(timer.metrics().pending(), 0);
         assert_eq!(ambient.metrics().registered(), 0);
     });
@@ -198,16 +192,8 @@ async fn a_pause_that_is_over_costs_budget_only_once() {
 
 #[test]
 fn chunks_of_size_zero_panic_in_the_callers_frame() {
-    let bodies: [fn(); 2] = [
-        || drop(never().chunks_timeout(0, ms(1))),
-        || {
-            let timer = paused().block_on(async { Timer::current() });
-            drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
-        },
-    ];
-    for body in bodies {
-        assert_panics(body, &["`max_size` must be 1 or more, got 0"]);
-    }
+    let make = || never().chunks_timeout(0, ms(1));
+    assert_panics(make, &["`max_size` must be 1 or more, got 0"]);
 }
 
 #[test]
@@ -307,9 +293,9 @@ async fn a_jittered_interval_has_the_periods_of_its_closure() {
 /// The timer is late by a part of its tick at each tick, and the interval is not later after many.
 #[tokio::test(start_paused = true)]
 async fn a_jittered_interval_does_not_drift() {
-    let timer = Timer::builder().tick(ms(1)).build().unwrap();
+    let _timer = Timer::builder().tick(ms(1)).install().unwrap();
     let (start, period) = (Instant::now(), Duration::from_micros(33_333));
-    let mut ticks = JitteredInterval::with_timer(|| period, &timer);
+    let mut ticks = JitteredInterval::new(|| period);
     for n in 1..=3_000 {
         assert_eq!(ticks.tick().await, start + n * period);
         assert!(start.elapsed() < n * period + ms(2), "{n}");

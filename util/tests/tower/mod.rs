@@ -10,7 +10,7 @@ use std::{
 
 use axum::BoxError;
 use tokio::task::coop;
-use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep};
+use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed};
 use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
@@ -93,12 +93,11 @@ async fn a_response_that_is_ready_at_once_registers_nothing() {
 #[tokio::test(start_paused = true)]
 async fn each_request_has_its_own_limit() {
     let limit = |millis: &u64| (*millis > 0).then_some(ms(*millis));
-    let timer = Timer::builder().build().unwrap();
     let takes_50 = service_fn(async |n: u64| {
-        sleep(ms(50)).await;
+        tokio::time::sleep(ms(50)).await;
         Ok::<_, BoxError>(n)
     });
-    let layer = TimeoutLayer::with_timer(limit, &timer);
+    let layer = TimeoutLayer::new(limit);
     let mut service = layer.layer(takes_50);
     for (request, takes) in [(10, 10), (100, 50), (0, 50)] {
         let start = Instant::now();
@@ -109,7 +108,7 @@ async fn each_request_has_its_own_limit() {
         );
     }
     // A request without a limit registers nothing.
-    assert_eq!(timer.metrics().registered(), 2);
+    assert_eq!(Timer::current().metrics().registered(), 2);
 }
 
 /// The original never cuts off such a service, since its limit needs budget too.

@@ -20,11 +20,9 @@ use tokio::{
 
 pub use end::{Side, TunnelEnd, TunnelReason};
 
-use crate::limit::{
-    Starved, has_budget_remaining, poll_limit, saturating_add, setters, sleep_until,
-};
+use crate::limit::{Starved, has_budget_remaining, poll_limit, saturating_add, setters};
 use direction::Direction;
-use tokio_wheel::Sleep;
+use tokio_wheel::{Sleep, sleep_until};
 
 /// How many bytes a direction reads at most before it writes them, by default. It is tokio's size.
 const BUFFER: usize = 8 * 1_024;
@@ -273,7 +271,7 @@ impl<A, B> Tunnel<A, B> {
             _ => return Poll::Pending,
         };
         let due = saturating_add(*self.last.get_or_insert_with(Instant::now), limit);
-        let alarm = self.alarm.get_or_insert_with(|| sleep_until(None, due));
+        let alarm = self.alarm.get_or_insert_with(|| sleep_until(due));
         if due < alarm.deadline() {
             Pin::new(&mut *alarm).reset(due);
         }
