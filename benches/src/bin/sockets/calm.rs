@@ -231,7 +231,7 @@ const ANSWER_LENGTH: usize = "HTTP/1.1 200 OK\r\n\
 
 /// Requests and answers of HTTP. Their bytes are known in advance, because the clients share the
 /// machine with the server and must be cheap.
-const HTTP: Protocol = Protocol {
+pub(crate) const HTTP: Protocol = Protocol {
     request: |Frame { number, .. }| {
         format!("GET /{number:016x} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
     },

@@ -10,7 +10,10 @@ use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio_wheel_benches::peer::{Peer as _, program_for};
 
-use crate::timer::{Timer, with_timer};
+use crate::{
+    serve::Server,
+    timer::{Timer, with_timer},
+};
 
 /// What a process does that this program starts, until its parent ends.
 #[derive(Serialize, Deserialize)]
@@ -20,6 +23,8 @@ pub(crate) enum Role {
     CalmServer,
     /// A server with so many workers, of which a task blocks one.
     BlockedServer(usize),
+    /// A server with one worker, pinned to a CPU.
+    AxumServer(Server, usize),
     /// Keeps so many connections to a server open, which are silent after one request.
     Silent(SocketAddr, u64),
 }

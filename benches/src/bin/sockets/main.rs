@@ -10,6 +10,7 @@ mod child;
 mod clients;
 mod net;
 mod report;
+mod serve;
 mod storm;
 mod timeline;
 mod timer;
@@ -34,6 +35,8 @@ enum Args {
     Blocked(blocked::Args),
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
+    /// Shows what `serve` with limits costs beside `axum::serve`.
+    Serve(serve::Args),
     /// Shows what a tunnel with limits costs beside `tokio::io::copy_bidirectional`.
     Tunnel(tunnel::Args),
     /// Plays a role for the process that started this one.
@@ -50,6 +53,7 @@ fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
         Role::BlockedServer(workers) => {
             blocked::serve::<P>(&lab::unbound_runtime_for::<P>(workers))
         }
+        Role::AxumServer(server, cpu) => serve::be_server(server, cpu),
         Role::Silent(server, connections) => calm::be_silent(server, connections),
     })
 }
@@ -59,6 +63,7 @@ fn main() -> anyhow::Result<()> {
         Args::Storm(args) => storm::run(&args),
         Args::Blocked(args) => blocked::run(&args),
         Args::Calm(args) => calm::run(&args),
+        Args::Serve(args) => serve::run(&args),
         Args::Tunnel(args) => tunnel::run(&args),
         Args::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;

@@ -77,7 +77,8 @@ impl Table {
 }
 
 impl Compare {
-    fn text(self, rounds: impl Iterator<Item = (f64, f64)>) -> String {
+    /// Compares `(one, other)` of each round, with an interval.
+    pub(crate) fn text(self, rounds: impl Iterator<Item = (f64, f64)>) -> String {
         let (unit, equal) = match self {
             Self::Times => ("x", 1.0),
             Self::Percent => ("%", 0.0),
