@@ -76,6 +76,22 @@
 //!   Model: timer::loom_tests::second_registration_races_arm
 //! ```
 //!
+//! # The rest of the watch
+//!
+//! A [watch](super::watch) that rests sleeps until the armed tick, or until a thread uses the timer:
+//!
+//! | the watch | a thread that registers an earlier entry |
+//! |---|---|
+//! | sets `rests` | lowers the armed tick |
+//! | reads the armed tick | reads and clears `rests`, and unparks the watch if it was set |
+//!
+//! All four steps are read-modify-writes. So the watch reads the lowered tick, or the thread unparks it. Model:
+//! `timer::loom_tests::rest_races_register`.
+//!
+//! Every reset and every drop of a registered future reads `rests` as well: a task that an event wakes usually drops or
+//! resets a timeout before it does the work that may block. The thread writes only to unpark the watch, and may miss a
+//! watch that begins to rest at this moment.
+//!
 //! # User code
 //!
 //! Setting the alarm runs code of tokio under the lock, and no user code, with one exception: with `tokio_unstable` and
@@ -84,17 +100,17 @@
 //! held, notifies the driver's task. Tests: `timer::tests::an_alarm_that_panics_is_set_again`,
 //! `an_alarm_that_registers_a_sleep_is_set_again`.
 
-use std::task::Waker;
+use std::{sync::OnceLock, task::Waker, thread::Thread};
 
 use bounded_wheel::{COARSE_FROM, FINE_TO, NEVER, Tick};
 use tokio::runtime;
 
 use crate::{
-    driver::{alarm::Alarm, blocks::Blocks, clock::Clock},
+    driver::{alarm::Alarm, clock::Clock, turn::Driver},
     ground::{
-        notify::Notify,
-        sync::{AtomicU64, Mutex, Ordering, worker_index},
-        thread, unwind,
+        sync::{AtomicBool, AtomicU64, Mutex, Ordering, worker_index},
+        unwind,
+        wake::Notify,
     },
 };
 
@@ -157,27 +173,34 @@ impl Published {
 struct Armed(AtomicU64);
 
 /// When the driver of a timer wakes, and the driver itself while nobody takes a turn.
-pub(crate) struct Agenda<D> {
+pub(crate) struct Agenda {
     armed: Armed,
     pub(crate) clock: Clock,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
     /// Wakes the driver's task.
     pub(crate) notify: Notify,
-    pub(crate) blocks: Blocks,
+    /// The thread that watches the workers. Not set for a timer without a watch.
+    pub(crate) watch: OnceLock<Thread>,
+    /// Whether the watch rests.
+    rests: AtomicBool,
+    /// The number of blocks that have lasted for a period of the watch.
+    pub(crate) blocks: AtomicU64,
+    /// The length of the longest block, in nanoseconds.
+    pub(crate) longest_block: AtomicU64,
     /// `None` before the driver is made, and after it was dropped.
-    parked: Mutex<Option<Parked<D>>>,
+    parked: Mutex<Option<Parked>>,
 }
 
-struct Parked<D> {
+struct Parked {
     alarm: Box<dyn Alarm>,
     /// The waker that the alarm wakes.
     waker: Waker,
     /// `None` while a thread takes a turn.
-    driver: Option<D>,
+    driver: Option<Driver>,
 }
 
-impl<D> Agenda<D> {
+impl Agenda {
     pub(crate) fn new(runtime: runtime::Id, clock: Clock) -> Self {
         Self {
             // Disarmed, so that the first registration sets the alarm.
@@ -185,19 +208,36 @@ impl<D> Agenda<D> {
             clock,
             runtime,
             notify: Notify::new(),
-            blocks: Blocks::new(),
+            watch: OnceLock::new(),
+            rests: AtomicBool::new(false),
+            blocks: AtomicU64::new(0),
+            longest_block: AtomicU64::new(0),
             parked: Mutex::new(None),
         }
     }
 
     /// Provides the alarm, the waker that it wakes, and the driver.
-    pub(crate) fn open(&self, alarm: Box<dyn Alarm>, waker: Waker, driver: D) {
+    pub(crate) fn open(&self, alarm: Box<dyn Alarm>, waker: Waker, driver: Driver) {
         let driver = Some(driver);
         *self.parked.lock() = Some(Parked {
             alarm,
             waker,
             driver,
         });
+    }
+
+    /// Returns whether the driver's runtime is the current runtime of the calling thread.
+    pub(crate) fn is_here(&self) -> bool {
+        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.runtime)
+    }
+
+    /// Returns whether the calling thread is a worker of the driver's runtime.
+    ///
+    /// A worker may run code that has entered another runtime through a handle. The function then treats the
+    /// worker as a worker of the other runtime. So a worker that registers in a timer of its own runtime notifies
+    /// the driver's task, and a worker that registers in a timer of the other runtime sets the alarm.
+    pub(crate) fn is_worker(&self) -> bool {
+        worker_index().is_some() && self.is_here()
     }
 
     /// Returns the armed tick.
@@ -216,14 +256,14 @@ impl<D> Agenda<D> {
     /// Any other thread may have another clock, so it notifies the driver's task. A registration that knows that the driver's
     /// runtime is the current one passes `true`.
     #[cold]
-    pub(crate) fn wake_for(&self, next: Tick, is_current: bool) {
-        // If several threads lower the armed tick to the same tick, only one of them goes on.
+    pub(crate) fn wake_for(&self, next: Tick, is_here: bool) {
+        // If several threads lower the armed tick to the same tick, only one of them goes on. Releases the published tick to
+        // the turn that disarms next, and acquires from a watch that has begun to rest.
         if self.armed.0.fetch_min(next, Ordering::AcqRel) <= next {
             return;
         }
-        self.blocks.end_rest();
-        let is_worker =
-            worker_index().is_some() && (is_current || thread::is_current(self.runtime));
+        self.end_rest();
+        let is_worker = worker_index().is_some() && (is_here || self.is_here());
         if !is_worker || !self.set_alarm_early() {
             self.notify.notify_one();
         }
@@ -239,7 +279,7 @@ impl<D> Agenda<D> {
     }
 
     /// Sets the alarm for the armed tick, if the clock can reach that tick.
-    fn set_alarm(&self, parked: &mut Parked<D>) -> bool {
+    fn set_alarm(&self, parked: &mut Parked) -> bool {
         let Some(instant) = self.clock.instant(self.armed()) else {
             return true;
         };
@@ -247,7 +287,7 @@ impl<D> Agenda<D> {
     }
 
     /// Takes the driver for a turn, or returns `None` if another thread has taken it.
-    pub(crate) fn take(&self) -> Option<D> {
+    pub(crate) fn take(&self) -> Option<Driver> {
         self.parked.lock().as_mut()?.driver.take()
     }
 
@@ -255,7 +295,7 @@ impl<D> Agenda<D> {
     ///
     /// Returns `None` if another thread has taken it, or if a thread sets the alarm at this moment. It may be the calling
     /// thread, because an alarm may go off while it is set.
-    pub(crate) fn try_take(&self) -> Option<D> {
+    pub(crate) fn try_take(&self) -> Option<Driver> {
         self.parked.try_lock()?.as_mut()?.driver.take()
     }
 
@@ -264,13 +304,15 @@ impl<D> Agenda<D> {
     ///
     /// A registration may have armed an earlier tick in the meantime. That tick stays armed.
     pub(crate) fn arm(&self, look: impl FnOnce() -> Tick) {
+        // Reads the last tick to which a registration has lowered the armed tick, and so acquires what it has published.
         self.armed.0.swap(NEVER, Ordering::AcqRel);
+        // Keeps an earlier tick. Publishes nothing: whoever needs the armed tick reads it under the lock of the alarm.
         self.armed.0.fetch_min(look(), Ordering::Relaxed);
     }
 
     /// Puts the driver back, and sets the alarm. Drops the driver if the driver's task was dropped in the meantime. Returns
     /// `false` if setting the alarm has panicked.
-    pub(crate) fn put_back(&self, driver: D) -> bool {
+    pub(crate) fn put_back(&self, driver: Driver) -> bool {
         let mut parked = self.parked.lock();
         let Some(parked) = &mut *parked else {
             // The driver keeps parts of the runtime alive, so it is not dropped under the lock.
@@ -282,13 +324,35 @@ impl<D> Agenda<D> {
         self.set_alarm(parked)
     }
 
-    /// Begins a rest of the watch, which sleeps until the tick that is returned: see [`blocks`](super::blocks).
+    /// Tells the watch that a thread uses the timer.
+    #[inline]
+    pub(crate) fn timer_is_used(&self) {
+        if self.watch_rests() {
+            self.end_rest();
+        }
+    }
+
+    pub(crate) fn watch_rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn end_rest(&self) {
+        // Of several threads, one unparks the watch.
+        if let (true, Some(watch)) = (self.rests.swap(false, Ordering::AcqRel), self.watch.get()) {
+            watch.unpark();
+        }
+    }
+
+    /// Begins a rest of the watch, which sleeps until the tick that is returned.
     ///
     /// Returns `None` during a turn, which disarms before it arms for a tick. Model: `timer::loom_tests::rest_races_turn`.
     pub(crate) fn begin_rest(&self) -> Option<Tick> {
         let parked = self.parked.lock();
         parked.as_ref()?.driver.as_ref()?;
-        self.blocks.begin_rest();
+        self.rests.swap(true, Ordering::AcqRel);
+        // Only reads. But a registration that lowers the armed tick afterwards acquires the line above, because this is a
+        // read-modify-write.
         Some(self.armed.0.fetch_min(NEVER, Ordering::AcqRel))
     }
 

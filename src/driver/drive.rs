@@ -8,59 +8,36 @@
 //!
 //! Tests: `tests` in this file.
 
-use std::{sync::Arc, task::Waker};
+use std::sync::Arc;
 
 use bounded_wheel::{NEVER, Tick};
 
 use crate::{
     driver::{
         clock::Clock,
-        room::Room,
         shard::Shard,
-        spare::Keepers,
-        turn::{HOLD, Turn},
+        turn::{Driver, HOLD, Turn},
     },
     ground::trace,
 };
 
-/// The state of the driver between two turns.
-pub(crate) struct Driver {
-    /// The index of the shard at which the search for the next shard begins.
-    next_shard: usize,
-    room: Room,
-    /// A visit fills these buffers under the lock of a shard, and the turn empties them afterwards.
-    expired: Vec<Waker>,
-    unused: Vec<Waker>,
-}
-
 impl Driver {
-    pub(crate) fn new(room: Room) -> Self {
-        Self {
-            next_shard: 0,
-            room,
-            expired: Vec::with_capacity(HOLD),
-            // A visit drops spare entries twice. In between, the workers may keep others.
-            unused: Vec::with_capacity(2 * Keepers::MAX_SPARE),
-        }
-    }
-
-    /// Takes a turn. Returns whether an entry has fired.
-    pub(crate) fn take_turn(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
-        let (expired, unused) = (&mut self.expired, &mut self.unused);
-        let mut turn = Turn::begin(clock, &mut self.room, expired, unused);
+    /// Fires the entries that have expired, as far as a turn may. Returns whether an entry has fired.
+    pub(crate) fn fire_expired(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
+        let mut turn = Turn::begin(clock, self);
         while turn.steps > 0 {
-            let (shard, published) = earliest(shards, self.next_shard);
+            let (shard, published) = earliest(shards, turn.driver.next_shard);
             if published > turn.now || !turn.may_wake(published) {
                 break;
             }
-            self.next_shard = shard + 1;
-            visit(&mut turn, clock, shards, shard);
+            turn.driver.next_shard = shard + 1;
+            visit_and_wake(&mut turn, clock, shards, shard);
         }
         // A turn that may not wake any more tasks still cascades.
         for (shard, other) in shards.iter().enumerate() {
             let mut has_work = other.published.tick() <= turn.now;
             while has_work && turn.steps > 0 {
-                has_work = visit(&mut turn, clock, shards, shard);
+                has_work = visit_and_wake(&mut turn, clock, shards, shard);
             }
         }
         let (now, has_fired) = (turn.now, turn.has_fired);
@@ -77,7 +54,12 @@ impl Driver {
 
 /// Visits the shard with the index `number`, and wakes the tasks of the entries that have fired. Returns whether the shard
 /// has entries that must cascade.
-fn visit(turn: &mut Turn<'_>, clock: &Clock, shards: &[Arc<Shard>], number: usize) -> bool {
+fn visit_and_wake(
+    turn: &mut Turn<'_>,
+    clock: &Clock,
+    shards: &[Arc<Shard>],
+    number: usize,
+) -> bool {
     let (allowed, now) = (turn.steps, turn.now);
     let has_cascades = shards[number].visit(turn, HOLD);
     let steps = allowed - turn.steps;
@@ -119,21 +101,23 @@ fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
 /// Fires all expired entries at once.
 #[cfg(feature = "test-util")]
 pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
-    let mut driver = Driver::new(Room::unlimited());
+    let mut driver = Driver::new(super::turn::Room::unlimited());
     while next_tick(shards) <= clock.now() {
-        driver.take_turn(clock, shards);
+        driver.fire_expired(clock, shards);
     }
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::{task::Wake, time::Duration};
+    use std::{
+        task::{Wake, Waker},
+        time::Duration,
+    };
 
     use super::*;
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
-        room::{FEW, LATE, ROOM, tests::Others},
-        turn::STEPS,
+        turn::{FEW, LATE, ROOM, Room, STEPS, tests::Others},
     };
 
     struct Silent;
@@ -173,7 +157,7 @@ mod tests {
 
         /// Takes a turn. Returns the number of entries that each shard has fired so far.
         fn take(&self, driver: &mut Driver) -> Vec<usize> {
-            driver.take_turn(&self.clock, &self.shards);
+            driver.fire_expired(&self.clock, &self.shards);
             let fired = |shard: &Arc<Shard>| shard.counts().lateness.counts.iter().sum::<u64>();
             let shards = self.shards.iter();
             shards.map(|shard| fired(shard) as usize).collect()

@@ -16,7 +16,7 @@ use tokio::{task::coop::unconstrained, time::Sleep};
 
 use crate::ground::{
     sync::{AtomicBool, Mutex, Ordering},
-    unwind, waker,
+    unwind, wake,
 };
 
 /// The end of one timer, and the waker of a sleep of tokio that never elapses. The sleep and its waker keep each other
@@ -50,7 +50,7 @@ impl Wake for Ending {
         };
         let Waiting { sleep, wakers, .. } = mem::replace(&mut *self.waiting.lock(), over);
         // A panic would end the thread that shuts down the runtime.
-        wakers.into_iter().for_each(waker::wake);
+        wakers.into_iter().for_each(wake::wake);
         unwind::discard(sleep);
     }
 }

@@ -16,14 +16,14 @@
 //! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `close_races_register` |
-//! | a worker keeps a spare entry, or takes one over, while the entry fires or the shard closes | `spare`, `shard` | `keeping_races_fire`, `keeping_keeps_the_order`, `taking_over_races_fire`, `keeping_races_close` |
+//! | a worker keeps a spare entry, or takes one over, while the entry fires or the shard closes | `entry`, `shard` | `keeping_races_fire`, `keeping_keeps_the_order`, `taking_over_races_fire`, `keeping_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
-//! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `agenda`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
-//! | the watch begins to rest while an entry registers | `blocks`, `agenda` | `timer`: `rest_races_register` |
-//! | both halves of the driver take a turn at the same time | `agenda`, `task` | `timer`: `turn_races_turn` |
-//! | a thread sets the alarm while the alarm goes off or is dropped | `agenda`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
+//! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `agenda`, `registrar`, `shared` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
+//! | the watch begins to rest while an entry registers | `agenda` | `timer`: `rest_races_register` |
+//! | both halves of the driver take a turn at the same time | `agenda`, `shared` | `timer`: `turn_races_turn` |
+//! | a thread sets the alarm while the alarm goes off or is dropped | `agenda`, `shared` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the driver is dropped while another thread takes a turn | `shared`, `agenda` | `timer`: `runtime_end_races_turn` |
-//! | the last handle is dropped while the driver parks | `shared`, `registrar`, `task` | `timer`: `last_handle_races_park` |
+//! | the last handle is dropped while the driver parks | `shared`, `registrar` | `timer`: `last_handle_races_park` |
 //! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `runtime_end_races_poll`, `driver_panic_races_poll` |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
@@ -47,9 +47,8 @@ use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 use crate::driver::{
     clock::{Clock, DEFAULT_TICK, manual::Manual},
     entry::Site,
-    room::Room,
     shard::{Counts, Shard},
-    turn::Turn,
+    turn::{Driver, Room, Turn},
 };
 use crate::error::TimerShutdown;
 
@@ -93,11 +92,10 @@ fn canceled(counts: &Counts) -> u64 {
 /// Fires the expired entries of a shard like the driver, but takes the lock for only one step at a time.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
     let clock = Clock::by_hand(DEFAULT_TICK, Manual::new(true));
-    let (mut expired, mut unused) = (Vec::new(), Vec::new());
+    let mut driver = Driver::new(Room::unlimited());
     let mut has_work = true;
     while has_work {
-        let mut room = Room::unlimited();
-        let mut turn = Turn::begin(&clock, &mut room, &mut expired, &mut unused);
+        let mut turn = Turn::begin(&clock, &mut driver);
         turn.now = now;
         shard.visit(&mut turn, 1);
         turn.wake(&clock);

@@ -28,7 +28,7 @@
 //!    the alarm goes off                         a thread notifies the task
 //!        |                                          |
 //!        v                 something is left        v
-//!    task: the waker  ------------------------>  task: the driver's task
+//!    shared: the waker  ---------------------->  shared: the driver's task
 //!        |                                          |
 //!        v                                          v
 //!    drive        fires the expired entries, one shard after the other     ------>  the futures' wakers
@@ -40,25 +40,20 @@
 //! | question | module | describes |
 //! |---|---|---|
 //! | | [`registrar`] | how a future registers in one shard of a timer |
-//! | | [`shared`] | the state of a timer |
-//! | | [`task`] | the two halves of the driver: when each of them runs |
+//! | | [`shared`] | the state of a timer, and the two halves of the driver: when each of them runs |
 //! | | [`ending`] | how a timer ends |
 //! | *when* | [`agenda`] | the published ticks, the armed tick and the alarm, and their races |
-//! | | [`alarm`] | the alarms that can wake the driver: tokio's time, or a `timerfd` |
+//! | | [`alarm`], `timer_fd` | the alarms that can wake the driver: tokio's time, or a `timerfd` |
 //! | | [`clock`] | the conversion between instants and ticks |
 //! | | [`watch`], [`workers`] | the thread that wakes a worker if another one blocks, and its rule |
-//! | | [`blocks`] | what the watch and a timer tell each other |
 //! | *what* | [`shard`] | a wheel behind a lock |
-//! | | [`entry`] | what a wheel keeps of a future |
-//! | | [`spare`] | the entries that dropped futures keep for the next futures |
+//! | | [`entry`] | what a wheel keeps of a future, and what dropped futures keep for the next futures |
 //! | | [`lateness`] | the histogram of the lateness of entries |
-//! | *how much* | [`drive`] | what the driver does in a turn |
-//! | | [`turn`] | what a turn may do |
-//! | | [`room`] | how many tasks a turn may wake |
+//! | *how much* | [`turn`] | what the driver may do in a turn, and how many tasks it may wake |
+//! | | [`drive`] | what it does in a turn |
 
 pub(crate) mod agenda;
 pub(crate) mod alarm;
-pub(crate) mod blocks;
 pub(crate) mod clock;
 pub(crate) mod drive;
 pub(crate) mod ending;
@@ -67,11 +62,10 @@ pub(crate) mod lateness;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 pub(crate) mod registrar;
-pub(crate) mod room;
 pub(crate) mod shard;
 pub(crate) mod shared;
-pub(crate) mod spare;
-pub(crate) mod task;
+#[cfg(all(feature = "high-resolution", target_os = "linux"))]
+pub(crate) mod timer_fd;
 pub(crate) mod turn;
 pub(crate) mod watch;
 pub(crate) mod workers;

@@ -17,17 +17,17 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         clock::Clock,
-        entry::{Entry, Owner},
+        entry::{Entry, Owner, Spares},
         shard::Shard,
         shared::Shared,
-        spare::Spares,
     },
     error::TimerShutdown,
-    ground::{sync::Ordering, thread::is_current, unwind, waker},
+    ground::{sync::Ordering, unwind, wake},
 };
 
 /// The key of a new entry, or the result of a future that needs none: its deadline has passed, or its timer has ended or is
 /// another runtime's default timer.
+// With an enum of its own, a registration takes 5 instructions more.
 pub(crate) type Registered = Result<Key, Result<(), TimerShutdown>>;
 
 /// Registers futures in one shard of one timer.
@@ -38,14 +38,14 @@ pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
     pub(crate) shared: Arc<Shared>,
-    /// Whether the futures of this registrar use the default timer of the runtime in which they register.
-    /// Otherwise, they always use this timer.
-    pub(crate) is_default: bool,
     /// The spare entries of the worker to which this registrar belongs.
     pub(crate) spares: Option<Arc<Spares>>,
-    /// The registrars of all shards, if futures always use this timer.
-    all: Arc<OnceLock<Box<[Weak<Self>]>>>,
+    /// The registrars of all shards, if futures always use this timer. Otherwise, they use the default timer of the
+    /// runtime in which they register.
+    all: Option<All>,
 }
+
+type All = Arc<OnceLock<Box<[Weak<Registrar>]>>>;
 
 impl Registrar {
     /// Creates the registrar of a thread, for futures that use the default timer.
@@ -53,29 +53,40 @@ impl Registrar {
         shared: Arc<Shared>,
         shard: Arc<Shard>,
         spares: Option<Arc<Spares>>,
-    ) -> Self {
-        shared.registrars.fetch_add(1, Ordering::Relaxed);
-        Self {
-            shard,
-            clock: shared.agenda.clock,
-            shared,
-            is_default: true,
-            spares,
-            all: Arc::default(),
-        }
+    ) -> Arc<Self> {
+        Self::new(shared, shard, spares, None)
     }
 
     /// Creates a registrar for each shard, for futures that always use this timer.
     pub(crate) fn of_all_shards(shared: &Arc<Shared>) -> Box<[Arc<Self>]> {
-        let all = Arc::new(OnceLock::new());
-        let of_shard = |shard: &Arc<Shard>| {
-            let mut registrar = Self::of_thread(shared.clone(), shard.clone(), None);
-            (registrar.is_default, registrar.all) = (false, all.clone());
-            Arc::new(registrar)
-        };
+        let all = All::default();
+        let of_shard =
+            |shard: &Arc<Shard>| Self::new(shared.clone(), shard.clone(), None, Some(all.clone()));
         let registrars: Box<[_]> = shared.shards.iter().map(of_shard).collect();
         all.get_or_init(|| registrars.iter().map(Arc::downgrade).collect());
         registrars
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        shard: Arc<Shard>,
+        spares: Option<Arc<Spares>>,
+        all: Option<All>,
+    ) -> Arc<Self> {
+        shared.registrars.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self {
+            shard,
+            clock: shared.agenda.clock,
+            shared,
+            spares,
+            all,
+        })
+    }
+
+    /// Returns whether the futures of this registrar use the default timer.
+    #[inline]
+    pub(crate) fn is_default(&self) -> bool {
+        self.all.is_none()
     }
 
     /// Returns the registrar of the calling thread's shard, if it is another one.
@@ -88,7 +99,7 @@ impl Registrar {
         if ptr::eq(&*self.shard, &*self.shared.shards[index]) {
             return None;
         }
-        self.all.get()?[index].upgrade()
+        self.all.as_ref()?.get()?[index].upgrade()
     }
 
     /// Registers a future by a clone of its task's waker and the place that made it. The driver wakes the clone at
@@ -113,8 +124,8 @@ impl Registrar {
     /// again: see [`default`](crate::timer::default).
     #[cold]
     fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Registered {
-        let is_here = is_current(self.shared.agenda.runtime);
-        if self.is_default && !is_here {
+        let is_here = self.shared.agenda.is_here();
+        if self.is_default() && !is_here {
             return Err(Err(TimerShutdown(())));
         }
         let now = self.clock.present();
@@ -146,7 +157,7 @@ impl Registrar {
     }
 
     /// Ends the registration of a dropped future. The worker to which this registrar belongs keeps the entry as
-    /// [spare](super::spare), any other thread deregisters it. Returns a waker that the caller drops.
+    /// [spare](super::entry), any other thread deregisters it. Returns a waker that the caller drops.
     #[inline]
     pub(crate) fn release(&self, key: Key, is_worker: bool) -> Option<Waker> {
         match &self.spares {
@@ -161,7 +172,7 @@ impl Registrar {
     /// not in the wheel.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
-        self.shared.agenda.blocks.timer_is_used();
+        self.shared.agenda.timer_is_used();
         let tick = self.clock.deadline(deadline);
         match self.shard.postpone(key, tick) {
             None => false,
@@ -174,11 +185,11 @@ impl Registrar {
     fn reset_to_earlier(&self, key: Key, deadline: Instant, tick: Tick) -> bool {
         let now = self.clock.present();
         if now >= deadline {
-            return self.shard.fire(key).map(waker::wake).is_some();
+            return self.shard.fire(key).map(wake::wake).is_some();
         }
         // Another runtime may have another clock, which may be paused, or a test may have moved it ahead. So a thread
         // of another runtime does not advance the wheel.
-        let is_here = is_current(self.shared.agenda.runtime);
+        let is_here = self.shared.agenda.is_here();
         let now = is_here.then(|| self.clock.reached(now));
         let wake_for = |tick| self.shared.agenda.wake_for(tick, is_here);
         self.shard.reset(now, key, tick, wake_for);
@@ -202,9 +213,7 @@ mod tests {
         /// Creates a registrar for futures that register in this shard on every thread.
         pub(crate) fn of_shard(shared: &Arc<Shared>, shard: usize) -> Arc<Self> {
             let shard = shared.shards[shard].clone();
-            let mut registrar = Self::of_thread(shared.clone(), shard, None);
-            registrar.is_default = false;
-            Arc::new(registrar)
+            Self::new(shared.clone(), shard, None, Some(All::default()))
         }
     }
 }

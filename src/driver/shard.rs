@@ -12,7 +12,7 @@
 //!   `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
 //!   `driver::loom_tests::refill_races_free`.
 //! * An entry stays in the wheel until `deregister`, `fire`, `visit` or `close` removes it. A future that is dropped
-//!   on its worker may keep its entry as [spare](super::spare). After `visit` or `close`, the future of the entry finds
+//!   on its worker may keep its entry as [spare](super::entry). After `visit` or `close`, the future of the entry finds
 //!   that the entry's key is absent.
 //! * Whenever the lock is free, no entry has a deadline before the [published](Published) tick. So a driver does not need
 //!   to visit a wheel before that tick is reached.
@@ -38,9 +38,8 @@ use bounded_wheel::{Key, NEVER, Order, Refill, Removed, Tick};
 use crate::{
     driver::{
         agenda::Published,
-        entry::{Entry, Owner},
+        entry::{Entry, Keepers, Owner, Spares},
         lateness::Lateness,
-        spare::{Keepers, Spares},
         turn::Turn,
     },
     error::TimerShutdown,
@@ -386,7 +385,7 @@ impl Shard {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.is_paused = turn.order == Order::Strict;
-        (state.keepers).expire(&mut state.wheel, turn.now, turn.unused);
+        (state.keepers).expire(&mut state.wheel, turn.now, &mut turn.driver.unused);
         let share = given / BACKLOG_SHARE;
         let reserved = if state.wheel.has_cascades() { share } else { 0 };
         let mut steps = given - reserved;
@@ -394,7 +393,7 @@ impl Shard {
             let (now, order) = (turn.now, turn.order);
             let fire = |entry: Removed<Entry>| {
                 state.lateness.count(now.saturating_sub(entry.deadline));
-                turn.fire(entry.deadline, entry.value.waker);
+                turn.collect(entry.deadline, entry.value.waker);
                 match turn.may_wake(entry.deadline) {
                     true => ControlFlow::Continue(()),
                     false => ControlFlow::Break(()),
@@ -406,8 +405,8 @@ impl Shard {
         steps += reserved;
         let _ = state.wheel.cascade_backlog(&mut steps);
         turn.steps -= given - steps;
-        if turn.expired.is_empty() {
-            (state.keepers).expire(&mut state.wheel, NEVER, turn.unused);
+        if turn.driver.expired.is_empty() {
+            (state.keepers).expire(&mut state.wheel, NEVER, &mut turn.driver.unused);
         }
         self.raise(state);
         let has_cascades = state.wheel.has_cascades();

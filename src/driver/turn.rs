@@ -1,20 +1,58 @@
-//! How much a turn of the driver may do.
+//! The driver, and how much it may do in a turn.
 //!
-//! A turn ends when nothing is due, when it may wake no more tasks (see [`room`](super::room)), or when it has occupied the
-//! worker for about a [millisecond](LENGTH). So lateness depends on the number of expired entries, and not on the number
-//! of pending entries (tests: `timer::starved`).
+//! A turn ends when nothing is due, when it may wake no more tasks, or when it has occupied the worker for about a
+//! [millisecond](LENGTH). So lateness depends on the number of expired entries, and not on the number of pending entries
+//! (tests: `timer::starved`).
+//!
+//! # How many tasks a turn may wake
+//!
+//! A worker's own queue has room for [`ROOM`] tasks. If a thread pushes a task to a full queue, tokio moves
+//! half of the queue to the queue that all workers share. A busy worker seldom looks at the shared queue, so the
+//! tasks in it run late, among them the tasks that sockets have woken. If the driver woke a whole storm of expired
+//! entries at once, the tasks of the sockets would wait behind the storm. So a turn has two limits:
+//!
+//! | entries | a turn wakes at most | if |
+//! |---|---|---|
+//! | not yet [late](LATE) | [`FEW`] tasks | always |
+//! | late | as many tasks as the shared queue has room for: [`ROOM`], less the tasks in the queue, but at least [`LITTLE`] | the runtime is calm |
+//! | late | all | the runtime is busy |
+//!
+//! A runtime is calm if a worker has parked or unparked since the turn before the backlog began. Then the other
+//! tasks leave time to spare, so the queue drains, and a limit loses no time. The rest of the storm waits in the
+//! wheel, in the order of deadlines. Others may fill the queue as well, for example with a broadcast to thousands of
+//! tasks. A few sleeps do not wait for that, because a turn may always wake a [`LITTLE`].
+//!
+//! If no worker has parked, other tasks keep the workers busy. Then a limit would cost the entries their share of
+//! the workers, because `tokio::time` wakes all of them at once. A runtime that was calm becomes busy if all turns
+//! within [`PATIENCE`] find [little](LITTLE) room, because then other tasks keep the queue full, and a storm would fire
+//! a little at a time. So no entry starves (tests: `timer::starved`).
+//!
+//! ## What the rule cannot tell
+//!
+//! * If a storm of tasks runs for more than a third of a millisecond each, the storm itself looks like other tasks,
+//!   and fires at once.
+//! * If other tasks begin to keep the workers busy while a storm fires, but leave the queue some room, the storm gets
+//!   half of the workers or more, and not nearly all of their time as with `tokio::time`.
+//! * A task that waits for many sleeps with wakers of their own, as in `FuturesUnordered`, counts as many tasks.
+//! * On a current-thread runtime a turn has no limit, because no task can overtake the tasks in the only queue. A
+//!   limit would need to know whether the tasks in this queue are the storm's, and tokio does not tell.
+//!
+//! A turn on a parked worker never fills the worker's queue, so that an idle worker can take each woken task. Test:
+//! `a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it` in `tests/promises/p03_lateness.rs`.
+//!
+//! Tests: `tests` in this file.
 
 use std::{task::Waker, time::Duration};
 
 use bounded_wheel::{Order, Tick};
-use tokio::time::Instant;
+use tokio::{
+    runtime::{self, RuntimeFlavor},
+    time::Instant,
+};
 
 use crate::{
-    driver::{
-        clock::Clock,
-        room::{Allowance, LATE, Room},
-    },
-    ground::{unwind, waker},
+    driver::{clock::Clock, entry::Keepers},
+    ground::{unwind, wake},
 };
 
 /// The maximum number of steps that the driver does while it holds the lock of a shard.
@@ -30,37 +68,52 @@ const LENGTH: Duration = Duration::from_millis(1);
 /// unit tests, turns are short.
 pub(crate) const STEPS: usize = if cfg!(test) { 4_096 } else { 16_384 };
 
-/// A turn: the time, the work that it may still do, and the wakers that it has taken out of a wheel.
+/// The state of the driver between two turns.
+pub(crate) struct Driver {
+    /// The index of the shard at which the search for the next shard begins.
+    pub(crate) next_shard: usize,
+    pub(crate) room: Room,
+    /// The wakers of entries that have fired. A visit of a shard fills both buffers under the lock, and the turn empties
+    /// them afterwards.
+    pub(crate) expired: Vec<Waker>,
+    /// The wakers of [spare entries](super::entry), which the turn drops.
+    pub(crate) unused: Vec<Waker>,
+}
+
+impl Driver {
+    pub(crate) fn new(room: Room) -> Self {
+        Self {
+            next_shard: 0,
+            room,
+            expired: Vec::with_capacity(HOLD),
+            // A visit drops spare entries twice. In between, the workers may keep others.
+            unused: Vec::with_capacity(2 * Keepers::MAX_SPARE),
+        }
+    }
+}
+
+/// A turn: the time, and the work that it may still do.
 pub(crate) struct Turn<'a> {
+    pub(crate) driver: &'a mut Driver,
     /// The tick that the clock has reached.
     pub(crate) now: Tick,
     /// An entry with this deadline or an earlier deadline is late.
-    pub(crate) late_until: Tick,
+    late_until: Tick,
     pub(crate) order: Order,
-    /// The number of entries and slots that the turn may still visit.
+    /// The number of steps that the turn may still do. A step looks at an entry or a slot.
     pub(crate) steps: usize,
-    /// The tasks that the turn may still wake. Consecutive wakers of one task count as one.
-    pub(crate) wakes: Allowance,
     /// The instant at which the turn ends.
     end: Instant,
     pub(crate) has_fired: bool,
-    /// The wakers of entries that have fired. The turn wakes them after each visit of a shard.
-    pub(crate) expired: &'a mut Vec<Waker>,
-    /// The wakers of [spare entries](super::spare), which the turn drops after each visit.
-    pub(crate) unused: &'a mut Vec<Waker>,
 }
 
 impl<'a> Turn<'a> {
-    /// Begins a turn. The buffers must have room for what one visit takes out of a wheel.
-    pub(crate) fn begin(
-        clock: &Clock,
-        room: &mut Room,
-        expired: &'a mut Vec<Waker>,
-        unused: &'a mut Vec<Waker>,
-    ) -> Self {
+    pub(crate) fn begin(clock: &Clock, driver: &'a mut Driver) -> Self {
         let (start, is_real) = clock.look();
         let late = start.checked_sub(LATE).filter(|_| is_real);
+        driver.room.begin_turn(start);
         Self {
+            driver,
             now: clock.reached(start),
             late_until: late.map_or(0, |late| clock.reached(late)),
             // Tests with a paused clock rely on the strict order, even when the clock jumps ahead. There the
@@ -71,39 +124,36 @@ impl<'a> Turn<'a> {
                 Order::Strict
             },
             steps: STEPS,
-            wakes: room.for_turn(start),
             end: start + LENGTH,
             has_fired: false,
-            expired,
-            unused,
         }
     }
 
     /// Returns whether the turn may wake another task, whose entry has this deadline.
     pub(crate) fn may_wake(&self, deadline: Tick) -> bool {
-        let Allowance { early, all } = self.wakes;
-        all > 0 && (early > 0 || deadline <= self.late_until)
+        self.driver.room.may_wake(deadline <= self.late_until)
     }
 
     /// Takes the waker of an entry that fires.
-    pub(crate) fn fire(&mut self, deadline: Tick, waker: Waker) {
-        let last = self.expired.last();
-        if !last.is_some_and(|last| last.will_wake(&waker)) {
-            let Allowance { early, all } = &mut self.wakes;
-            *all = all.saturating_sub(1);
-            *early = early.saturating_sub((deadline > self.late_until).into());
+    pub(crate) fn collect(&mut self, deadline: Tick, waker: Waker) {
+        let Driver { expired, room, .. } = &mut *self.driver;
+        if !expired.last().is_some_and(|last| last.will_wake(&waker)) {
+            room.count(deadline <= self.late_until);
         }
-        self.expired.push(waker);
+        expired.push(waker);
     }
 
     /// Wakes the tasks of the entries that have fired, and reads the clock. Returns the number of these entries.
     ///
     /// Costs one step, so that visits which find nothing to do come to an end as well.
     pub(crate) fn wake(&mut self, clock: &Clock) -> usize {
-        let fired = self.expired.len();
+        let Driver {
+            expired, unused, ..
+        } = &mut *self.driver;
+        let fired = expired.len();
         self.has_fired |= fired > 0;
-        self.expired.drain(..).for_each(waker::wake);
-        self.unused.drain(..).for_each(unwind::discard);
+        expired.drain(..).for_each(wake::wake);
+        unused.drain(..).for_each(unwind::discard);
         self.steps = self.steps.saturating_sub(1);
         // A paused clock stands still.
         if self.order == Order::DueFirst {
@@ -114,5 +164,232 @@ impl<'a> Turn<'a> {
             }
         }
         fired
+    }
+}
+
+/// The number of tasks of entries that are not late which a turn may wake.
+///
+/// With 256, the p99 of sleeps beside a busy service was 12 ms instead of 1.2 ms (`compare saturated --scene service
+/// --workers 1`).
+pub(crate) const FEW: usize = 64;
+
+/// The number of tasks that a turn and the shared queue may hold together: as many as a worker's own queue holds.
+///
+/// With 512 and 1,024, the round trips of `sockets storm` took equally long.
+pub(crate) const ROOM: usize = 256;
+
+/// The number of tasks that a turn may wake in any case. A turn that finds less room than this has found little room.
+///
+/// A busy worker runs about sixty tasks between two turns. So the queue drains although each turn adds this many, and a
+/// storm of short tasks leaves more room.
+pub(crate) const LITTLE: usize = 32;
+
+/// The time after which others keep the queue full, if all turns find little room.
+///
+/// With 5 ms, a storm of tasks that run for 100 µs was taken for others. Without a limit, a storm of 30,000 took four
+/// times as long as with `tokio::time` if four workers on two cores began to receive broadcasts at its deadline.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+
+/// An entry that waits for this duration after its deadline is late.
+pub(crate) const LATE: Duration = Duration::from_millis(5);
+
+/// The rule, and what it must remember from turn to turn.
+pub(crate) struct Room {
+    /// `None` if there is no shared queue.
+    load: Option<Load>,
+    /// How often workers had parked or unparked at the last turn.
+    parks: u64,
+    /// Whether the runtime is calm. Stays true while there is a backlog, unless other tasks keep the queue full.
+    is_calm: bool,
+    /// The time of the first turn that found little room, if all turns of the backlog since then have found little
+    /// room.
+    full_since: Option<Instant>,
+    /// The number of tasks that the present turn may still wake before they are late, and in all. Consecutive wakers of
+    /// one task count as one.
+    early: usize,
+    all: usize,
+}
+
+/// Returns the number of tasks in the shared queue, and how often workers have parked or unparked.
+type Load = Box<dyn Fn() -> (usize, u64) + Send>;
+
+impl Room {
+    pub(crate) fn new(runtime: &runtime::Handle) -> Self {
+        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return Self::unlimited();
+        }
+        let metrics = runtime.metrics();
+        Self::of(Some(Box::new(move || {
+            let workers = 0..metrics.num_workers();
+            // The count of a worker that stays busy does not change.
+            let parks = workers.map(|worker| metrics.worker_park_unpark_count(worker));
+            (metrics.global_queue_depth(), parks.sum())
+        })))
+    }
+
+    /// Creates a rule that limits no turn.
+    pub(crate) fn unlimited() -> Self {
+        Self::of(None)
+    }
+
+    fn of(load: Option<Load>) -> Self {
+        let parks = load.as_ref().map_or(0, |load| load().1);
+        Self {
+            load,
+            parks,
+            is_calm: false,
+            full_since: None,
+            early: usize::MAX,
+            all: usize::MAX,
+        }
+    }
+
+    /// Begins a turn at `now`: finds out how many tasks it may wake.
+    fn begin_turn(&mut self, now: Instant) {
+        let Some((depth, parks)) = self.load.as_ref().map(|load| load()) else {
+            return (self.early, self.all) = (usize::MAX, usize::MAX);
+        };
+        self.is_calm |= parks != self.parks;
+        self.parks = parks;
+        let room = ROOM.saturating_sub(depth);
+        if room >= LITTLE {
+            self.full_since = None;
+        } else if now - *self.full_since.get_or_insert(now) >= PATIENCE {
+            self.is_calm = false;
+        }
+        self.all = match self.is_calm {
+            true => room.max(LITTLE),
+            false => usize::MAX,
+        };
+        self.early = FEW.min(self.all);
+    }
+
+    fn may_wake(&self, is_late: bool) -> bool {
+        self.all > 0 && (self.early > 0 || is_late)
+    }
+
+    /// Counts a task that the turn wakes.
+    fn count(&mut self, is_late: bool) {
+        self.all = self.all.saturating_sub(1);
+        self.early = self.early.saturating_sub((!is_late).into());
+    }
+
+    /// Records that a turn has left no expired entry.
+    pub(crate) fn backlog_is_over(&mut self) {
+        (self.is_calm, self.full_since) = (false, None);
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+pub(crate) mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    };
+
+    use super::*;
+
+    /// A load of other tasks, which a test sets. At first the workers never park, and the queue has room.
+    #[derive(Default)]
+    pub(crate) struct Others {
+        depth: AtomicUsize,
+        parks: AtomicU64,
+    }
+
+    impl Others {
+        pub(crate) fn set_depth(&self, depth: usize) {
+            self.depth.store(depth, Relaxed);
+        }
+
+        pub(crate) fn park(&self) {
+            self.parks.fetch_add(1, Relaxed);
+        }
+
+        fn get(&self) -> (usize, u64) {
+            (self.depth.load(Relaxed), self.parks.load(Relaxed))
+        }
+    }
+
+    impl Room {
+        pub(crate) fn beside(others: Arc<Others>) -> Self {
+            Self::of(Some(Box::new(move || others.get())))
+        }
+    }
+
+    fn all(room: &mut Room, now: Instant) -> usize {
+        room.begin_turn(now);
+        assert_eq!(room.early, FEW.min(room.all));
+        room.all
+    }
+
+    #[test]
+    fn a_turn_wakes_as_many_tasks_as_the_queue_of_a_calm_runtime_has_room_for() {
+        let others = Arc::new(Others::default());
+        let (mut room, now) = (Room::beside(others.clone()), Instant::now());
+        assert_eq!(all(&mut room, now), usize::MAX, "no worker has parked");
+        others.park();
+        // The storm keeps the workers busy, so they do not park any more.
+        for (depth, wakes) in [
+            (0, 256),
+            (200, 56),
+            (ROOM - LITTLE, LITTLE),
+            (250, LITTLE),
+            (100_000, LITTLE),
+            (0, 256),
+        ] {
+            others.set_depth(depth);
+            assert_eq!(all(&mut room, now), wakes, "beside {depth} tasks");
+        }
+        room.backlog_is_over();
+        assert_eq!(
+            all(&mut room, now),
+            usize::MAX,
+            "others keep the workers busy"
+        );
+    }
+
+    #[test]
+    fn turns_hold_nothing_back_that_is_late_while_others_keep_the_queue_full() {
+        let others = Arc::new(Others::default());
+        let (mut room, now) = (Room::beside(others.clone()), Instant::now());
+        others.park();
+        others.set_depth(ROOM);
+        assert_eq!(all(&mut room, now), LITTLE);
+        // A queue that has drained in the meantime is not kept full by others.
+        others.set_depth(ROOM - LITTLE);
+        assert_eq!(all(&mut room, now + PATIENCE), LITTLE);
+        others.set_depth(ROOM - LITTLE + 1);
+        let now = now + 2 * PATIENCE;
+        assert_eq!(all(&mut room, now), LITTLE);
+        assert_eq!(
+            all(&mut room, now + PATIENCE - Duration::from_nanos(1)),
+            LITTLE
+        );
+        assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
+        // Workers of such a runtime may park now and then.
+        others.park();
+        assert_eq!(all(&mut room, now + PATIENCE), usize::MAX);
+
+        // The queue that an earlier storm has filled says nothing of the next storm.
+        room.backlog_is_over();
+        others.park();
+        assert_eq!(all(&mut room, now + 3 * PATIENCE), LITTLE);
+    }
+
+    #[test]
+    fn the_rule_sees_the_workers_of_a_runtime() {
+        let many = runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .unwrap();
+        let mut room = Room::new(many.handle());
+        // A worker that runs a task unparks before, and parks afterwards.
+        while all(&mut room, Instant::now()) != ROOM {
+            many.block_on(many.spawn(async {})).unwrap();
+        }
+        let one = runtime::Builder::new_current_thread().build().unwrap();
+        let mut room = Room::new(one.handle());
+        room.begin_turn(Instant::now());
+        assert_eq!(room.early, usize::MAX);
     }
 }

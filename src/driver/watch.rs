@@ -11,7 +11,7 @@
 //!
 //! Every other [period](DEFAULT_PERIOD), or every one for some time after a block that counts. It also looks [soon](SOON) after
 //! a look at which workers have moved that may now block. A look may come early, so that one wake-up of the thread serves several
-//! runtimes. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch [rests](super::blocks). It
+//! runtimes. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch [rests](super::agenda). It
 //! then looks again a period after the armed tick, because a timer that is due must not wait for a blocked worker either, or
 //! when a thread resets or drops a future. So an idle process has no wake-ups.
 //!
@@ -106,7 +106,7 @@ impl Watch {
             return;
         };
         thread.unpark();
-        let _ = timer.agenda.blocks.watch.set(thread.clone());
+        let _ = timer.agenda.watch.set(thread.clone());
         state.timers.push(Watched {
             timer,
             workers: Workers::new(runtime.metrics().num_workers(), period, now),
@@ -162,8 +162,7 @@ impl Watched {
     /// Looks at the workers if a look is due. Returns when the next look is due.
     fn look(&mut self, now: Instant, tasks: &mut Vec<Task>) -> Option<Instant> {
         let agenda = &self.timer.agenda;
-        let blocks = &agenda.blocks;
-        if self.quiet >= QUIET && !blocks.is_resting() {
+        if self.quiet >= QUIET && !agenda.watch_rests() {
             // A thread has used the timer.
             (self.quiet, self.next) = (0, Some(now + self.period));
         }
@@ -181,9 +180,9 @@ impl Watched {
         if seen.wakes {
             tasks.push((self.runtime.clone(), self.timer.clone(), None));
         }
-        blocks.count.fetch_add(seen.counts, Relaxed);
+        agenda.blocks.fetch_add(seen.counts, Relaxed);
         let longest = seen.longest.as_nanos() as u64;
-        blocks.longest.fetch_max(longest, Relaxed);
+        agenda.longest_block.fetch_max(longest, Relaxed);
         if cfg!(feature = "tracing") {
             let report = |ended| (self.runtime.clone(), self.timer.clone(), Some(ended));
             tasks.extend(seen.ended.into_iter().map(report));

@@ -62,7 +62,6 @@ use super::Sleep;
 use crate::{
     driver::{ending::Ending, registrar::Registrar},
     error::TimerShutdown,
-    ground::thread::is_worker_of,
     timer::default,
 };
 
@@ -133,7 +132,7 @@ impl Sleep {
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
         let registrar = match &self.registrar {
-            Some(bound) if !bound.is_default => match bound.nearer() {
+            Some(bound) if !bound.is_default() => match bound.nearer() {
                 Some(nearer) => self.registrar.insert(nearer),
                 None => bound,
             },
@@ -165,7 +164,7 @@ impl Sleep {
         if self.key.is_some_and(|key| !key.is_absent()) && is_due(self) {
             return Poll::Ready(Ok(()));
         }
-        let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default);
+        let is_default = self.registrar.as_ref().is_some_and(|it| it.is_default());
         if is_default && runtime::Handle::try_current().is_ok() {
             // The key belongs to the ended timer. The next timer may have an entry with an equal key. Test:
             // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
@@ -209,7 +208,7 @@ impl Sleep {
     /// Returns the end of the sleep's timer, if the calling thread is a worker of its runtime.
     fn ending(&self) -> Option<&Arc<Ending>> {
         let shared = &self.registrar.as_ref()?.shared;
-        is_worker_of(shared.agenda.runtime).then_some(&shared.ending)
+        shared.agenda.is_worker().then_some(&shared.ending)
     }
 }
 
@@ -226,9 +225,9 @@ impl Drop for Sleep {
 // This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
-    registrar.shared.agenda.blocks.timer_is_used();
+    registrar.shared.agenda.timer_is_used();
     let key = key.filter(|key| !key.is_absent());
-    if registrar.is_default {
+    if registrar.is_default() {
         return default::leave(registrar, key);
     }
     drop(key.map(|key| registrar.shard.deregister(key)));

@@ -12,12 +12,11 @@ use std::{
 
 use bounded_wheel::Key;
 use futures_core::FusedFuture;
-use tokio::time::Instant;
+use tokio::{task::coop, time::Instant};
 
 use crate::{
     driver::{clock, entry::Site, registrar::Registrar},
     error::TimerShutdown,
-    ground::coop,
     timer::Timer,
 };
 
@@ -353,14 +352,18 @@ impl Sleep {
 
     /// Polls this sleep as the limit of an inner future that is pending.
     ///
-    /// `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future. If
-    /// there is no inner future, `had_budget` is `false`, so that the sleep always uses a unit of the budget.
+    /// If the deadline has passed, uses a unit of the cooperative budget, so that a loop over such operations lets other tasks
+    /// run. `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future, which may use up
+    /// the whole budget each time, like a loop over a channel that is never empty. The limit must not wait for budget
+    /// then, because it would never elapse. If the task had no budget before that poll either, the limit waits, as in
+    /// tokio. If there is no inner future, `had_budget` is `false`.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_with_budget(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_reached(cx));
-        // If the sleep is pending, the poll uses no budget.
-        ready!(coop::poll_progress(had_budget, cx));
+        if !had_budget || coop::has_budget_remaining() {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         // If the task has no budget, the line above returns pending. A pending future must not be terminated.
         // The test `a_sleep_without_budget_is_not_terminated` proves this.
         self.finish();
@@ -457,5 +460,54 @@ impl FusedFuture for Sleep {
     #[inline]
     fn is_terminated(&self) -> bool {
         self.key == Some(Key::ABSENT)
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{future::poll_fn, pin::pin};
+
+    use super::*;
+
+    /// Calls `poll` within a task that has its full budget, with a sleep whose deadline has passed.
+    async fn within_a_task<T>(poll: impl FnOnce(Sleep, &mut Context<'_>) -> T) -> T {
+        let mut poll = Some(poll);
+        let mut elapsed = Some(sleep_until(Instant::now() - Duration::from_secs(1)));
+        tokio::task::yield_now().await;
+        poll_fn(|cx| Poll::Ready(poll.take().unwrap()(elapsed.take().unwrap(), cx))).await
+    }
+
+    /// Uses up the budget, and returns the number of units that were left.
+    fn use_up(cx: &mut Context<'_>) -> usize {
+        let mut units = 0;
+        while coop::has_budget_remaining() {
+            assert!(pin!(coop::consume_budget()).poll(cx).is_ready());
+            units += 1;
+        }
+        units
+    }
+
+    #[tokio::test]
+    async fn a_limit_that_has_elapsed_uses_a_unit_of_the_budget() {
+        let all = within_a_task(|_, cx| use_up(cx)).await;
+        let left = within_a_task(|mut elapsed, cx| {
+            assert!(elapsed.poll_with_budget(true, cx).is_ready());
+            assert!(elapsed.poll_with_budget(false, cx).is_ready());
+            use_up(cx)
+        });
+        assert_eq!(left.await, all - 2);
+    }
+
+    #[tokio::test]
+    async fn a_limit_waits_for_budget_only_if_the_inner_poll_did_not_use_it_up() {
+        within_a_task(|mut elapsed, cx| {
+            let had_budget = coop::has_budget_remaining();
+            use_up(cx);
+            assert!(elapsed.poll_with_budget(had_budget, cx).is_ready());
+
+            let had_budget = coop::has_budget_remaining();
+            assert!(elapsed.poll_with_budget(had_budget, cx).is_pending());
+        })
+        .await;
     }
 }

@@ -8,13 +8,12 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
+use tokio::{task::coop, time::Instant};
 
 use crate::{
     driver::clock,
     error::Elapsed,
     futures::{Sleep, sleep_until},
-    ground::coop,
     timer::Timer,
 };
 

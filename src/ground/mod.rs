@@ -2,13 +2,9 @@
 //!
 //! This layer also has the types that a loom model replaces, and the events for `tracing`.
 
-pub(crate) mod coop;
-pub(crate) mod give_way;
 #[cfg(tokio_wheel_loom)]
 mod modelled;
-pub(crate) mod notify;
 pub(crate) mod sync;
-pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod unwind;
-pub(crate) mod waker;
+pub(crate) mod wake;

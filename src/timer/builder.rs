@@ -9,17 +9,15 @@ use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
         clock::{Clock, DEFAULT_TICK},
-        drive::Driver,
-        room::Room,
-        shared::Shared,
-        task::DriverTask,
+        shared::{DriverTask, Shared},
+        turn::{Driver, Room},
         watch::DEFAULT_PERIOD,
     },
     error::BuildError,
 };
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-use crate::driver::alarm::TimerFd;
+use crate::driver::timer_fd::TimerFd;
 
 const MIN_TICK: Duration = Duration::from_nanos(1);
 const MAX_TICK: Duration = Duration::from_secs(3_600);
@@ -315,7 +313,7 @@ impl Builder {
         };
         let shared = Shared::new(runtime.id(), Clock::new(given), shards, registry::remove);
         let driver = Driver::new(Room::new(&runtime));
-        let (timer, task) = Timer::assemble(shared, alarm, driver);
+        let (timer, task) = Timer::from_parts(shared, alarm, driver);
         if let Some(period) = self.watch_period.filter(|_| workers > 1) {
             registry::watch().add(timer.handle.shared.clone(), runtime, period);
         }

@@ -24,7 +24,7 @@
 //! * A thread that has another worker index than at the look-up looks the timer up again. After
 //!   `block_in_place` it may be another worker, with another shard.
 //! * A thread in the state `Worker` keeps the entries of dropped futures for the next futures (see
-//!   [`spare`](crate::driver::spare)). A thread in another state may never register again.
+//!   [`entry`](crate::driver::entry)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
 //!   (`Sleep::poll_elsewhere`).
 //! * [`Timer::current`] always asks which runtime is current.
@@ -66,7 +66,7 @@ use crate::{
 };
 
 #[cfg(all(debug_assertions, feature = "tracing"))]
-use crate::ground::{thread::is_current, trace};
+use crate::ground::trace;
 
 thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
@@ -258,7 +258,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
         runtime.spawn(witness(runtime.id()));
     }
     #[cfg(all(debug_assertions, feature = "tracing"))]
-    if !is_current(registrar.shared.agenda.runtime) {
+    if !registrar.shared.agenda.is_here() {
         trace::other_runtime();
     }
     registrar
@@ -306,7 +306,7 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
 
 /// Ends a future's use of its registrar: releases its entry if it was dropped, and takes over its reference. The next
 /// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`, and the tests of
-/// [`spare`](crate::driver::spare).
+/// [`entry`](crate::driver::entry).
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
     // A thread that was this worker until it blocked in place also keeps the entry.

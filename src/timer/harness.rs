@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     driver::{
         clock::{Clock, DEFAULT_TICK, manual::Manual},
-        room::{Room, tests::Others},
+        turn::{Room, tests::Others},
     },
     futures::Sleep,
 };
@@ -175,7 +175,7 @@ impl Harness {
             None => Room::unlimited(),
         };
         let bell = Box::new(Bell(alarm.clone()));
-        let (timer, driver) = Timer::assemble(shared, bell, Driver::new(room));
+        let (timer, driver) = Timer::from_parts(shared, bell, Driver::new(room));
         let mut harness = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),

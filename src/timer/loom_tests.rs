@@ -30,7 +30,7 @@ use crate::{
         clock::{Clock, manual::Manual},
         entry::Site,
         loom_tests::Wakes,
-        room::Room,
+        turn::Room,
     },
     futures::Sleep,
     ground::{sync, unwind},
@@ -206,7 +206,7 @@ impl Harness {
         let shared = Shared::new(runtime.handle().id(), by_hand, 2, |_| {});
         let turn = Driver::new(Room::new(runtime.handle()));
         let bell = Box::new(Bell(alarm.clone()));
-        let (timer, driver) = Timer::assemble(shared, bell, turn);
+        let (timer, driver) = Timer::from_parts(shared, bell, turn);
         Self {
             timer,
             driver: Driving::new(driver),
@@ -303,7 +303,7 @@ fn rest_races_register() {
         let until = shared.agenda.begin_rest();
         let _sleeper = sleeper.join().unwrap();
         assert!(
-            until.is_none_or(|until| until <= 2) || !shared.agenda.blocks.is_resting(),
+            until.is_none_or(|until| until <= 2) || !shared.agenda.watch_rests(),
             "rests until tick {until:?}"
         );
     });
@@ -321,7 +321,7 @@ fn rest_races_turn() {
         let until = watch.join().unwrap();
         let shared = harness.timer.shared();
         assert!(
-            until.is_none_or(|until| until <= 3) || !shared.agenda.blocks.is_resting(),
+            until.is_none_or(|until| until <= 3) || !shared.agenda.watch_rests(),
             "rests until tick {until:?}, armed is {}",
             shared.agenda.armed()
         );

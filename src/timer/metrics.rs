@@ -66,7 +66,7 @@ impl Timer {
     /// ```
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared();
-        let blocks = &shared.agenda.blocks;
+        let agenda = &shared.agenda;
         let mut lateness = Lateness::new();
         let (mut pending, mut registered) = (0, 0);
         for shard in &shared.shards {
@@ -79,11 +79,11 @@ impl Timer {
             pending,
             registered,
             driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
-            is_watched: blocks.watch.get().is_some(),
-            blocks: blocks.count.load(Ordering::Relaxed),
-            longest_block: Duration::from_nanos(blocks.longest.load(Ordering::Relaxed)),
+            is_watched: agenda.watch.get().is_some(),
+            blocks: agenda.blocks.load(Ordering::Relaxed),
+            longest_block: Duration::from_nanos(agenda.longest_block.load(Ordering::Relaxed)),
             lateness: Histogram {
-                tick: shared.agenda.clock.tick,
+                tick: agenda.clock.tick,
                 lateness,
             },
         }

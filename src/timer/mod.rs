@@ -34,7 +34,12 @@ use std::{
 };
 
 use crate::{
-    driver::{alarm::Alarm, drive::Driver, registrar::Registrar, shared::Shared, task::DriverTask},
+    driver::{
+        alarm::Alarm,
+        registrar::Registrar,
+        shared::{DriverTask, Shared},
+        turn::Driver,
+    },
     error::BuildError,
 };
 
@@ -128,7 +133,7 @@ impl Timer {
     }
 
     /// Makes a timer and its driver, which the caller spawns on the runtime.
-    fn assemble(shared: Shared, alarm: Box<dyn Alarm>, driver: Driver) -> (Self, DriverTask) {
+    fn from_parts(shared: Shared, alarm: Box<dyn Alarm>, driver: Driver) -> (Self, DriverTask) {
         let shared = Arc::new(shared);
         shared.agenda.open(alarm, shared.clone().into(), driver);
         let task = DriverTask(shared.clone());
@@ -156,7 +161,7 @@ impl Timer {
         let shard = self.registrar().shard.clone();
         let spares = is_worker.then(|| shard.admit()).flatten();
         let shared = self.handle.shared.clone();
-        Arc::new(Registrar::of_thread(shared, shard, spares))
+        Registrar::of_thread(shared, shard, spares)
     }
 
     /// Returns the registrar of a thread that runs the timer's current-thread runtime.

@@ -26,7 +26,10 @@ use tokio::runtime;
 
 use super::Timer;
 use crate::{
-    driver::{shared::Shared, task::DriverTask, watch::Watch},
+    driver::{
+        shared::{DriverTask, Shared},
+        watch::Watch,
+    },
     ground::sync::{Mutex, const_fn},
 };
 

@@ -20,10 +20,7 @@ use tokio_test::{assert_pending, task};
 
 use super::harness::{Harness, ms, programs};
 use crate::{
-    driver::{
-        room::{LATE, LITTLE, PATIENCE, ROOM, tests::Others},
-        turn::STEPS,
-    },
+    driver::turn::{LATE, LITTLE, PATIENCE, ROOM, STEPS, tests::Others},
     futures::Sleep,
 };
 

@@ -21,7 +21,10 @@ use super::{
     threads::{Helper, PATIENCE, Progress},
     world::World,
 };
-use crate::driver::{room::FEW, shared::Shared, turn::STEPS};
+use crate::driver::{
+    shared::Shared,
+    turn::{FEW, STEPS},
+};
 
 /// The maximum number of times that the alarm goes off while time passes in one step.
 const RINGS: usize = 200;

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use crate::ground::{thread::number, unwind};
+use crate::{driver::shared::thread_number, ground::unwind};
 
 /// Every number of shards in a program divides this constant. A thread's number modulo this constant determines
 /// its shard in all these timers.
@@ -90,7 +90,7 @@ impl Helper {
         let (tell, told) = channel();
         thread::spawn(move || {
             IS_HELPER.set(true);
-            tell.send(number() % RESIDUES).unwrap();
+            tell.send(thread_number() % RESIDUES).unwrap();
             for job in to_do {
                 job();
             }

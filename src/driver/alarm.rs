@@ -1,4 +1,17 @@
-//! An alarm that uses tokio's own timer. The precision of tokio's timer is one millisecond.
+//! Alarms. An alarm wakes the driver at an instant.
+//!
+//! The driver uses an alarm only through [`Alarm`]. The driver reads the clock itself each time it is woken.
+//! So no alarm can make an entry fire early. An inexact alarm has these effects (test:
+//! `timer::simulation`):
+//!
+//! * An alarm that goes off early or twice costs one wake-up. Then the driver sets the alarm again.
+//! * If an alarm goes off late, the expired entries fire late, and all at the same time.
+//! * If an alarm does not go off, expired entries stay pending. A registration with an earlier deadline sets
+//!   the alarm again or wakes the driver. The end of the timer also wakes the driver.
+//!
+//! A registration with a later deadline does not detect that the alarm has failed. The registration trusts
+//! the armed tick and does not read the clock. A clock read is the most expensive part of a
+//! short operation.
 
 use std::{
     future::Future,
@@ -12,8 +25,18 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, look};
+
+/// An alarm that wakes a waker at an instant.
+///
+/// Both halves of the driver set the alarm, and so do the workers of the driver's runtime.
+pub(crate) trait Alarm: Send {
+    /// Sets the alarm to wake `waker` at `instant`, or soon afterwards. Replaces the previous instant.
+    ///
+    /// If `instant` has passed, the alarm goes off when the runtime next looks at its alarms, at the latest in
+    /// the next millisecond. It may also wake `waker` before the function returns.
+    fn set(&mut self, instant: Instant, waker: &Waker);
+}
 
 /// The alarm for a tick is set for an earlier instant. This value is the difference: just under one
 /// [`DEFAULT_TICK`].
@@ -30,7 +53,7 @@ const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
 const NANOS_PER_MS: u32 = 1_000_000;
 
-/// A [`tokio::time::Sleep`] that is reset when the alarm is set.
+/// An alarm that uses tokio's own timer, a [`Sleep`] that is reset when the alarm is set. Its precision is one millisecond.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
 }

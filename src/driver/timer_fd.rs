@@ -31,7 +31,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Alarm, TokioTime};
+use crate::driver::alarm::{Alarm, TokioTime};
 
 /// A `timerfd` that the runtime's I/O driver watches.
 pub(crate) struct TimerFd {

@@ -1,16 +1,24 @@
-//! A notification for one task, which a panic of the task's waker does not lose.
-//!
-//! tokio's `Notify` forgets the waker before it wakes it. With `tokio_unstable` and tokio's feature `tracing`, tokio emits
-//! an event before a wake, and a subscriber may panic.
+//! Wakes tasks. Wakers are user code, and may panic.
 
 use std::{
     mem,
     task::{Context, Poll, Waker},
 };
 
-use crate::ground::{sync::Mutex, unwind};
+use crate::ground::{sync::Mutex, trace, unwind};
 
-/// A `Notify` on which at most one task waits.
+/// Wakes a task, and catches the panic of its waker.
+pub(crate) fn wake(waker: Waker) {
+    if let Err(payload) = unwind::catch(|| waker.wake()) {
+        trace::waker_panicked(&*payload);
+        unwind::discard(payload);
+    }
+}
+
+/// A notification for one task, which a panic of the task's waker does not lose.
+///
+/// tokio's `Notify` forgets the waker before it wakes it. With `tokio_unstable` and tokio's feature `tracing`, tokio emits
+/// an event before a wake, and a subscriber may panic.
 pub(crate) struct Notify(Mutex<State>);
 
 #[derive(Default)]
@@ -104,5 +112,16 @@ mod tests {
         notify.notify_one();
         assert_eq!(*wakes.0.lock(), 2);
         assert!(notify.poll_notified(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn a_waker_that_panics_when_it_is_woken_is_caught() {
+        struct Panicking;
+        impl Wake for Panicking {
+            fn wake(self: Arc<Self>) {
+                resume_unwind(Box::new("a waker"));
+            }
+        }
+        wake(Arc::new(Panicking).into());
     }
 }
