@@ -113,7 +113,7 @@ impl<B> TimeoutBody<B> {
         Self::on(limits, body, None)
     }
 
-    /// Creates a body with `limits`. The body uses `timer`.
+    /// Creates a body with `limits`, on `timer`.
     ///
     /// # Examples
     ///

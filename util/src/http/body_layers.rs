@@ -63,7 +63,7 @@ macro_rules! body_layer {
                 Self { limits, timer }
             }
 
-            /// Creates a layer with `limits`. The bodies use `timer`.
+            /// Creates a layer with `limits`, on `timer`.
             ///
             /// # Examples
             ///

@@ -118,9 +118,9 @@ impl<S> TimeoutStream<S> {
         stream
     }
 
-    /// Creates a stream without limits.
+    /// Creates a stream without limits, on `timer`.
     ///
-    /// Limits that you set later use `timer`.
+    /// Limits that you set later use this timer.
     ///
     /// # Examples
     ///

@@ -48,7 +48,7 @@ pin_project! {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Collects the items of `stream` into chunks and uses `timer`.
+    /// Creates the stream of [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout), on `timer`.
     ///
     /// Apart from the timer, this function does what
     /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.

@@ -43,7 +43,7 @@ pin_project! {
 }
 
 impl<S: Stream> Debounce<S> {
-    /// Yields the latest item of `stream` after a pause of `duration`, and uses `timer`.
+    /// Creates the stream of [`StreamExt::debounce`](super::StreamExt::debounce), on `timer`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::debounce`](super::StreamExt::debounce) does.
     ///

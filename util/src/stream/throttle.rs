@@ -34,7 +34,7 @@ pin_project! {
 }
 
 impl<S> Throttle<S> {
-    /// Uses `timer` to leave at least `duration` between the items of `stream`.
+    /// Creates the stream of [`StreamExt::throttle`](super::StreamExt::throttle), on `timer`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::throttle`](super::StreamExt::throttle)
     /// does.

@@ -37,7 +37,7 @@ pin_project! {
 }
 
 impl<S: Stream> Timeout<S> {
-    /// Uses `timer` to limit the time for each item of `stream`.
+    /// Creates the stream of [`StreamExt::timeout`](super::StreamExt::timeout), on `timer`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
     ///
