@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// The error of a [`Timeout`](crate::Timeout) whose future was not ready in time.
+/// The error of a [`Timeout`](crate::Timeout) whose future did not complete in time.
 ///
 /// The error converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
 /// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, so one function can use `?` on the timeouts of both
@@ -87,7 +87,7 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
     }
 }
 
-/// The error of a [`Builder`](crate::Builder) that cannot create its timer.
+/// The error that a [`Builder`](crate::Builder) returns if it cannot create the timer.
 ///
 /// # Examples
 ///
@@ -138,7 +138,7 @@ pub enum BuildError {
     RuntimeShutdown,
     /// The runtime already has a default timer. The first sleep, timeout or interval of a runtime starts one.
     AlreadyInstalled,
-    /// The operating system or the runtime refused the alarm that a timer of high resolution needs.
+    /// The operating system or the runtime refused the alarm of a high-resolution timer.
     ///
     /// The [`source`](Error::source) of the error is an [`io::Error`]. On systems other than Linux, the kind
     /// of the `io::Error` is [`Unsupported`](io::ErrorKind::Unsupported).

@@ -7,16 +7,17 @@
     attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
-//! Timers for tokio servers in which every connection and every request has a timeout.
+//! Timers for tokio: `sleep`, `timeout` and `interval` on a sharded timing wheel.
 //!
 //! The functions and types at the root have the names, signatures and behavior of [`tokio::time`], with a few
-//! [differences](#differences-from-tokiotime). When many timeouts expire at once, the timers leave room for the tasks that
-//! sockets wake. Each worker thread has its own hierarchical timing wheel (Varghese and Lauck, 1987 and 1997), and one
-//! driver fires the entries of all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), take no
-//! global lock, and cost about the same with a million pending sleeps.
+//! [differences](#differences-from-tokiotime). Use them instead of [`tokio::time`] if tasks sometimes block a worker, if
+//! very many timeouts can expire at once, or if workers wait for tokio's timer lock.
 //!
-//! To migrate a whole program, use the package `tokio-on-wheel`: change one line in each section of Cargo.toml that names
-//! tokio.
+//! Each worker thread has its own hierarchical timing wheel (Varghese and Lauck, 1987 and 1997), called a *shard*. A pending
+//! sleep, timeout or interval is an *entry* in one of them. The *driver* of a runtime fires the entries of all shards.
+//! Setting, canceling and resetting a sleep is O(1) and takes no global lock.
+//!
+//! To migrate a whole program by changing one line of its Cargo.toml, use the package `tokio-on-wheel`.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};
@@ -38,63 +39,59 @@
 //! |---|---|---|
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | choose a timer's tick or shards | [`Timer::builder`] | |
-//! | read a timer's counters and its lateness | [`Timer::metrics`] | |
+//! | see how late timers fire | [`Timer::metrics`] | |
 //! | keep sockets and timers going while a task blocks a worker | [`Builder::watch`], on by default | |
-//! | find out how often and how long tasks block workers | [`Metrics::blocks`], [`Metrics::longest_block`] | |
-//! | find out which lines of a program have timers pending | `Timer::call_sites` | `call-sites` |
+//! | see how often and how long tasks block workers | [`Metrics::blocks`], [`Metrics::longest_block`] | |
+//! | see which lines of a program have timers pending | `Timer::call_sites` | `call-sites` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
-//! | log the driver's events and warnings | [below](#events) | `tracing` |
+//! | log blocked workers and other events | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. The package `tokio-wheel-util` has deadlines that cover everything a request does, a
-//! scheduler, a delay queue, a set of keys that expire unless they are touched, and adapters for streams, I/O, tower, HTTP
-//! and hyper. More pages: [migration], [comparison with other timers][compare], [how it scales][scaling], [limitations],
-//! [figures] and [testing].
+//! No feature is on by default. The package `tokio-wheel-util` has a server with connection limits, request deadlines, a
+//! scheduler, a delay queue, a set of keys that expire unless they are touched, and timeouts for streams, I/O, tower, HTTP
+//! and hyper. More pages: [migration], [comparison][compare], [how it works][scaling], [limitations], [benchmarks][figures]
+//! and [testing].
 //!
 //! # Which timer a future uses
 //!
 //! Each runtime has a *default timer*, which starts when a future first needs it.
 //!
 //! A future returned by a free function, such as [`sleep()`], registers with the default timer of the runtime that first
-//! polls it. You can create it outside a runtime, but polling it there panics. Each new wait chooses again: a sleep that
-//! is reset after it has fired, an interval's next tick and a queue's next wait register with the runtime that polls them.
+//! polls it. You can create it outside a runtime, but polling it there panics. For each new wait, such as an interval's next
+//! tick or a sleep that is reset after it has fired, the future registers again with the runtime that polls it.
 //!
 //! [`Timer::builder`] builds a timer with its own tick and shards. A future returned by a method of [`Timer`] uses that
-//! timer, and any executor may poll it while the timer's runtime is alive.
+//! timer, and any executor can poll it while the timer's runtime is alive.
 //!
-//! If the runtime of a pending future of a free function shuts down, another runtime can poll the future, which then uses
-//! the default timer of that runtime. Polling it outside a runtime before its deadline panics.
+//! If a runtime shuts down, its pending futures of free functions can continue on another runtime. Polling them outside a
+//! runtime before their deadlines panics. If a worker waits for such a future inside `block_in_place`, the future panics
+//! during the shutdown, so that the shutdown can finish. tokio's futures do the same.
 //!
-//! Inside `block_in_place`, a worker may wait for a future of a free function. If the worker's runtime shuts down in the
-//! meantime, the future panics, so that the shutdown can finish. tokio's futures do the same.
-//!
-//! A worker thread remembers its timer, and does not check which runtime is current. A task that enters the handle of
-//! another runtime and then blocks therefore needs a [`Timer`] of the other runtime: see [limitations]. Debug builds with
-//! the feature `tracing` check the runtime, and [warn](#events).
+//! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters another runtime
+//! and then blocks needs a [`Timer`] of the other runtime: see [limitations]. Debug builds with the feature `tracing`
+//! [warn](#events) in this case.
 //!
 //! # Promises
 //!
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
-//! * **Never lost.** Every entry fires, unless it is deregistered or its timer shuts down.
-//! * **On time.** After its deadline, an entry waits for at most one tick (1/64 ms by default) and one wake-up of the
-//!   driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one millisecond. On a busy runtime, the
-//!   alarm goes off when a worker next looks at its timers. Lateness then depends on how many entries expire, not on how
-//!   many are [idle][scaling].
-//! * **A blocked worker does not stop the runtime,** as long as another worker is free. A thread watches the workers, and
-//!   wakes one, usually within 12 ms. Without it, one blocked worker can stop all sockets and timers of a tokio runtime. See
+//! * **Never lost.** Every entry fires, unless you drop its future or the timer shuts down.
+//! * **On time.** An entry fires at most one tick (1/64 ms by default) after its deadline, plus one wake-up of the driver.
+//!   The driver waits for a sleep of [`tokio::time`], whose resolution is one millisecond. On a busy runtime, it wakes up when
+//!   a worker next looks at tokio's timers. Lateness then depends on how many entries expire, not on how many are pending.
+//! * **A blocked worker does not stop the runtime,** as long as another worker is free. A background thread, the *watch*,
+//!   wakes the free one, usually within 12 to 22 ms. In tokio, one blocked worker can stop all sockets and timers. See
 //!   [`Builder::watch`] and [`Metrics::blocks`].
 //! * **In order.** The entries of a thread fire in the order of their deadlines, unless the deadlines differ by less than a
 //!   millisecond or [coarse slots][scaling] cascade. Entries with equal deadlines usually fire in the order in which they
 //!   were registered. If the clock is or was paused, both orders are strict.
 //! * **No needless wake-ups.** The driver sleeps until a slot of the wheel expires. Canceling an entry never wakes it.
-//! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that panics does
-//!   not affect other entries.
+//! * **No user code under a lock.** Wakers are cloned, woken and dropped outside locks. A waker that panics does not affect
+//!   other entries.
 //!
 //! # Differences from `tokio::time`
 //!
-//! * A future uses the timer of the runtime that first polls it, and chooses again for each wait, for example for
-//!   each tick of an interval. In tokio, a future stays with the runtime in which it was created. It panics if that
-//!   runtime has ended, and hangs if no thread runs that runtime.
+//! * A future uses the timer of the runtime that polls it. In tokio, it stays with the runtime in which it was created, panics
+//!   if that runtime has ended, and hangs if no thread runs it.
 //! * Creating a future outside a runtime works. In tokio, it panics.
 //! * [`Sleep`] is [`Unpin`].
 //!
@@ -107,9 +104,9 @@
 //! | level | message | meaning |
 //! |---|---|---|
 //! | `TRACE` | `driver woke up` | The driver woke up. |
-//! | `TRACE` | `batch` | The driver locked a shard once, and then woke the tasks whose entries had fired. |
+//! | `TRACE` | `batch` | The driver fired entries of one shard, and woke their tasks. |
 //! | `DEBUG` | `timer shut down` | The timer has shut down, and has woken its pending tasks. |
-//! | `WARN` | `a task blocked a worker` | A task has stopped blocking a worker. Meanwhile, the [watch](Builder::watch) had to wake another one. |
+//! | `WARN` | `a task blocked a worker` | A task blocked a worker, and the [watch](Builder::watch) had to wake another one. The event follows at the end of the block. |
 //! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
 //! | `WARN` | `a sleep, timeout or interval uses the timer of the worker's own runtime` and more | A worker has entered [another runtime](#which-timer-a-future-uses). Only debug builds check this, and each thread warns once. |
 //!

@@ -31,12 +31,12 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The duration starts with this call. If the duration ends after the latest [`Instant`], the future waits
 /// for 100 years.
 ///
-/// The future does nothing before its first poll. You may create the future on one thread and poll it on
-/// another thread, even in another runtime.
+/// The future does nothing before its first poll. You may create it on one thread and poll it on another, even in another
+/// runtime.
 ///
-/// As in tokio, a sleep of zero gives way to other tasks: if the deadline passed less than a millisecond before the first
-/// poll, the future waits for the driver, so tasks that are ready run first. The future is ready at once if one of these
-/// holds: the clock is or was paused, the poll is outside the runtime of the timer, or the tick is longer than a millisecond.
+/// As in tokio, a sleep of zero lets other tasks run first: if the deadline passed less than a millisecond before the first
+/// poll, the future waits for the timer. It is ready at once if the clock is or was paused, if the poll is outside the timer's
+/// runtime, or if the tick is longer than a millisecond.
 ///
 /// # Cancel safety
 ///
@@ -179,7 +179,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// Returns whether the future has elapsed.
+    /// Returns whether the sleep has elapsed.
     ///
     /// This method returns `true` after one of these events, and the next poll is then ready:
     ///
@@ -312,11 +312,10 @@ impl Sleep {
         Poll::Ready(())
     }
 
-    /// Polls whether the deadline has passed, and returns an error where [`poll_elapsed`](Self::poll_elapsed) would panic
-    /// because the timer has shut down.
+    /// Polls whether the deadline has passed, and returns an error if the timer has shut down.
     ///
-    /// Use this method for sleeps that are polled outside their runtime, which may shut down at any moment. After an error,
-    /// a poll with the default timer may succeed on another runtime.
+    /// [`poll_elapsed`](Self::poll_elapsed) would panic then. Use this method for sleeps that are polled outside their
+    /// runtime, which may shut down at any moment. After an error, a poll with the default timer may succeed on another runtime.
     ///
     /// # Errors
     ///

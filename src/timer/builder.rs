@@ -139,16 +139,16 @@ impl Builder {
         self
     }
 
-    /// Sets how often the watch looks at the runtime's workers, or turns the watch off.
+    /// Sets how often a background thread, the watch, looks for blocked workers, or turns it off.
     ///
-    /// If a task blocks a worker for long, a tokio runtime may stop handling all of its sockets and timers, although other
-    /// workers are idle. The watch is a thread that then wakes another worker, so a blocked worker holds up sockets and timers
-    /// for at most about 1.2 periods, or 2.2 if none has been blocked in the last 1,000 periods. [`Metrics::blocks`](crate::Metrics::blocks) counts how often this happens. The watch cannot
-    /// help if all workers are blocked, nor can it help a task that the blocking task has just woken.
+    /// If a task blocks a worker, a tokio runtime may stop handling all of its sockets and timers, although other workers are
+    /// idle. The watch then wakes one of these, after at most about 1.2 periods, or 2.2 if there was no block in the last 1,000
+    /// periods. [`Metrics::blocks`](crate::Metrics::blocks) counts how often this happens. The watch cannot help if all workers
+    /// are blocked, nor can it help a task that the blocking task has just woken.
     ///
-    /// The period must be between 1 ms and 1 s. The default is 10 ms. A runtime with one worker has no watch. The watch works
-    /// while the runtime uses its timers, and rests otherwise: see [limitations]. One thread serves all runtimes of a process,
-    /// and lives as long as the process. If a runtime has several timers, one watch is enough: turn it off for the others.
+    /// The period must be between 1 ms and 1 s. The default is 10 ms. A runtime with one worker has no watch. The watch rests
+    /// while the runtime uses no timers: see [limitations]. One thread serves all runtimes of a process, and lives as long as the
+    /// process. If a runtime has several timers, one watch is enough, so turn it off for the others.
     ///
     /// [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md#blocked-workers
     ///

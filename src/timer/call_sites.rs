@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Timer;
 use crate::driver::clock;
 
-/// The futures that one line of the program has pending on a timer, returned by [`Timer::call_sites`].
+/// A line of the program that has futures pending on a timer, returned by [`Timer::call_sites`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallSite {
@@ -23,7 +23,7 @@ pub struct CallSite {
 }
 
 impl Timer {
-    /// Returns which lines of the program have futures pending on this timer, starting with the line that has the most.
+    /// Returns the lines of the program that have futures pending on this timer, those with the most futures first.
     ///
     /// A line is the call of `sleep`, `timeout` or `interval`, or the call of a `#[track_caller]` function that calls one of
     /// them. A future counts from the first poll that is pending.

@@ -10,12 +10,12 @@ use crate::{
     timer::Timer,
 };
 
-/// A reading of a [`Timer`]'s counts, returned by [`Timer::metrics`].
+/// A snapshot of a [`Timer`]'s counters, returned by [`Timer::metrics`].
 ///
-/// All counts are zero when the timer is built. Only [`pending`](Self::pending) can decrease.
+/// All counters are zero when the timer is built. Only [`pending`](Self::pending) can decrease.
 ///
-/// A timer counts each sleep, timeout or interval that waits on it as one entry. It does not count futures that were never
-/// polled, or that were ready at their first poll.
+/// Each sleep, timeout or interval that waits on the timer is one entry. Futures that were never polled, or that were ready
+/// at their first poll, are not counted.
 ///
 /// # Examples
 ///
@@ -44,11 +44,10 @@ pub struct Metrics {
 }
 
 impl Timer {
-    /// Reads the timer's counts and its histogram of lateness.
+    /// Returns a snapshot of the timer's counters and of its lateness.
     ///
-    /// A reading changes nothing, so several exporters can read one timer. The reading takes the lock of one
-    /// shard after the other, each for a short time. So the counts of different shards are from slightly
-    /// different times.
+    /// This resets nothing, so several exporters can read one timer. It takes the lock of one shard after the other, each for
+    /// a short time, so the counts of different shards are from slightly different times.
     ///
     /// # Examples
     ///
@@ -91,7 +90,7 @@ impl Timer {
 }
 
 impl Metrics {
-    /// Returns the number of entries that are registered now.
+    /// Returns the number of entries that are pending now.
     ///
     /// # Examples
     ///
@@ -111,7 +110,7 @@ impl Metrics {
         self.pending
     }
 
-    /// Returns the number of registrations: the sum of the canceled, the fired and the pending entries.
+    /// Returns the number of entries so far, whether they are pending, have fired or were canceled.
     ///
     /// # Examples
     ///
@@ -130,9 +129,9 @@ impl Metrics {
         self.registered
     }
 
-    /// Returns the number of entries that were deregistered before they fired.
+    /// Returns the number of entries that were canceled before they fired.
     ///
-    /// Dropping a future deregisters its entry. When the timer's runtime shuts down, the timer deregisters all of its entries.
+    /// Dropping a future cancels its entry, and the shutdown of the timer's runtime cancels all entries.
     ///
     /// # Examples
     ///
@@ -152,7 +151,7 @@ impl Metrics {
         self.registered - self.fired() - self.pending
     }
 
-    /// Returns the number of entries that fired.
+    /// Returns the number of entries that have fired.
     ///
     /// # Examples
     ///
@@ -198,7 +197,7 @@ impl Metrics {
         self.driver_wakeups
     }
 
-    /// Returns whether the [watch](crate::Builder::watch) looks at the workers of the timer's runtime.
+    /// Returns whether the timer's runtime has a [watch](crate::Builder::watch) for blocked workers.
     ///
     /// Returns `false` if the runtime has only one worker, if the builder turned the watch off, or if the system could not start
     /// the thread.
@@ -218,8 +217,7 @@ impl Metrics {
         self.is_watched
     }
 
-    /// Returns how often a blocked worker held up the runtime, so that the [watch](crate::Builder::watch) had to wake another
-    /// worker.
+    /// Returns how often the [watch](crate::Builder::watch) had to wake a worker because a task blocked another one.
     ///
     /// The watch counts a block once, however long it lasts, and only if it lasts for at least one period of the watch. If no
     /// block was counted in the last 1,000 periods, it looks at every other period, and may miss a block of less than 2.2
@@ -248,7 +246,7 @@ impl Metrics {
         self.blocks
     }
 
-    /// Returns the length of the longest of the [`blocks`](Self::blocks), or zero if there was none.
+    /// Returns the duration of the longest of the [`blocks`](Self::blocks), or zero if there was none.
     ///
     /// While a block lasts, the value is a lower bound: the block may be longer by two periods of the watch, or by a quarter if
     /// nothing else happens on the runtime. After its end, the length may include what the worker did just before.
@@ -268,7 +266,7 @@ impl Metrics {
         self.longest_block
     }
 
-    /// Returns how late the entries fired, as a histogram.
+    /// Returns a histogram of how late entries fired.
     ///
     /// The lateness of an entry is the time from its deadline until it fires, just before its task is woken. It is measured in
     /// whole ticks, and may be up to two ticks shorter than the true lateness. If an entry gets a deadline in the past, its
@@ -303,7 +301,7 @@ impl Metrics {
 /// The bounds of the buckets are powers of two of the timer's [tick](crate::Builder::tick): 0, 1, 2, 4, 8
 /// ticks and so on. The buckets of one timer always have the same bounds.
 ///
-/// The counts grow as long as the timer lives. For a shorter time span, subtract an earlier reading with
+/// The counts grow as long as the timer lives. For a shorter time span, subtract an earlier snapshot with
 /// [`since`](Self::since).
 ///
 /// The example `prometheus` shows how to export a histogram.
@@ -332,8 +330,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns the upper bound of each bucket and the number of entries in the bucket. The bounds are in
-    /// ascending order.
+    /// Returns the upper bound and the number of entries of each bucket, in ascending order of the bounds.
     ///
     /// A bucket contains the entries whose lateness is at most its bound, and more than the bound of the
     /// previous bucket. The bound of the last bucket is [`Duration::MAX`].
@@ -378,7 +375,7 @@ impl Histogram {
         self.lateness.counts.iter().sum()
     }
 
-    /// Returns the sum of the lateness of all entries.
+    /// Returns the total lateness of all entries.
     ///
     /// The sum saturates at 2^64 ticks, which are 9 million years with the default tick.
     ///
@@ -403,7 +400,7 @@ impl Histogram {
         clock::length(self.lateness.sum, self.tick)
     }
 
-    /// Returns a bound on the highest lateness: the upper bound of the highest bucket that is not empty.
+    /// Returns an upper bound on the highest lateness: that of the highest bucket that is not empty.
     ///
     /// No entry was later than this, but the latest one may have been only about half as late. Returns zero if no entry has
     /// fired.
@@ -430,9 +427,9 @@ impl Histogram {
         self.bound(highest.unwrap_or(0))
     }
 
-    /// Returns a bound on a quantile of the lateness: the upper bound of the bucket in which the quantile lies. The quantile
-    /// 0.5 is the median.
+    /// Returns an upper bound on a quantile of the lateness: that of the bucket in which the quantile lies.
     ///
+    /// The quantile 0.5 is the median.
     /// For the quantile 0.99, at least 99% of the entries were late by at most the returned duration. Returns zero if no entry
     /// has fired.
     ///
@@ -473,10 +470,10 @@ impl Histogram {
         bucket.map_or_else(|| self.max(), |bucket| self.bound(bucket))
     }
 
-    /// Returns the histogram of the entries that fired after an earlier reading of the same timer.
+    /// Returns the histogram of the entries that fired after an earlier snapshot of the same timer.
     ///
-    /// A count or sum that is higher in `earlier` becomes zero. This happens only if `earlier` is in fact the later reading,
-    /// or a reading of another timer.
+    /// A count or sum that is higher in `earlier` becomes zero. This happens only if `earlier` is in fact the later snapshot,
+    /// or one of another timer.
     ///
     /// # Examples
     ///

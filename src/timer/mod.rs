@@ -43,10 +43,10 @@ use crate::{
     error::BuildError,
 };
 
-/// A handle to a timer: its timing wheels, one for each shard, and the driver that fires their entries.
+/// A handle to a timer.
 ///
-/// Most programs need no handle. The futures returned by this crate's free functions use the default timer of the
-/// runtime that first polls them. Build a timer if you need:
+/// Most programs need no handle, because the free functions, such as [`sleep`](crate::sleep()), use the default timer of the
+/// runtime that polls their futures. Build a timer if you need:
 ///
 /// * another tick, or another number of shards
 /// * futures that can be polled outside of any runtime

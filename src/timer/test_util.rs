@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use super::registry;
 use crate::driver::drive::expire_now;
 
-/// Advances a paused clock, as [`tokio::time::advance`] does. Then fires the expired entries of the current
-/// runtime's default timer.
+/// Advances a paused clock like [`tokio::time::advance`], and fires the expired entries of the current runtime's default
+/// timer.
 ///
 /// When the function returns, the tasks of all expired entries have been woken. The clock leaps over the
 /// deadlines of these entries, so the entries fire together. Within each shard, they fire in the order of

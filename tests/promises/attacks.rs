@@ -21,12 +21,12 @@
 //!
 //! | a client can | test |
 //! |---|---|
-//! | take memory: 80 bytes for each pending sleep, and 40 for each of a past peak while one of 256 stays | `wheel::nodes::tests::a_waker_takes_40_bytes`, `wheel::who_stays_keeps_no_more_than_the_peak_had` |
+//! | take memory: 80 bytes for each pending sleep, and 40 for each past one in a chunk of 256 with a pending one | `wheel::nodes::tests::a_waker_takes_40_bytes`, `wheel::who_stays_keeps_no_more_than_the_peak_had` |
 //! | make a list double, which copies at most 104 bytes for each 256 timers under a shard's lock | `wheel::nodes::tests::a_chunk_takes_104_bytes_in_the_lists` |
 //! | choose long limits, for which a worker also keeps the wakers of two canceled timers | `p15_dropped::a_worker_keeps_two_entries_at_most`, `p14_reset_to_a_later_deadline_moves_nothing::a_timer_that_is_put_off_for_ever_never_fires` |
 //! | choose long keys, which an idle set compares under a lock | `idle::user_code::a_panicking_eq_leaves_all_as_it_was` |
 //! | make `Reaper::shed` move many entries, each once | `idle::shed::a_shed_of_touched_keys_takes_turns`, `idle::shed::a_short_timeout_behind_a_shed_moves_no_other_entry` |
-//! | make the server shed the most silent clients, or refuse their tasks at `max_pending` | `idle::shed::the_keys_that_are_silent_for_longest_go_first`, `schedule::limit::a_refused_task_is_not_kept`, `schedule::limit::cancelling_and_firing_make_room` |
+//! | make a full server close the most silent clients, or refuse their tasks at `max_pending` | `idle::shed::the_keys_that_are_silent_for_longest_go_first`, `schedule::limit::a_refused_task_is_not_kept`, `schedule::limit::cancelling_and_firing_make_room` |
 //! | make `DelayQueue::peek` visit all elements near the first deadline | `delay_queue::order::peek_names_what_a_poll_returns_next` |
 //! | delay others, until an expired storm has fired and run ([benchmarks](docs/figures.md#timers-that-fire)) | `p06_bounded_work::a_storm_due_in_one_slot_leave_others_their_turns`, `api::metrics::all_batches_and_shards_count` |
 //! | delay a long timer on a busy runtime, by 1 to 4 ms for each 5,000 timers in its [coarse slot](docs/limitations.md#long-sleeps-on-a-busy-runtime) | `timer::starved::turns_to_wait_depend_on_what_is_due`, `wheel::no_backlog_waits_forever` |

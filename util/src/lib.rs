@@ -7,27 +7,25 @@
     attr(allow(unused, reason = "an example may only show an item"))
 ))]
 
-//! Building blocks for servers on [`tokio_wheel`]: request deadlines, a scheduler, a delay queue, a set of keys that expire
-//! unless they are touched, and timeouts for streams, I/O, tower, HTTP and hyper.
+//! Connection limits, request deadlines, a scheduler and timeout adapters for tokio, on the timers of [`tokio_wheel`].
 //!
-//! Each module is behind a feature, and no feature is on by default. The modules use only the public interface of
-//! [`tokio_wheel`], so your own code can do what they do.
+//! Each module is behind a feature, and no feature is on by default.
 //!
 //! | need | module | feature |
 //! |---|---|---|
 //! | a deadline for a request and everything it calls, even on other servers | [`deadline`] | `deadline` |
 //! | a queue that returns each element after its deadline | [`delay_queue`] | `delay_queue` |
 //! | keys that expire unless they are touched | [`idle`] | `idle` |
-//! | tasks that run later, once or periodically; at shutdown, save those that have not started, by [id](schedule::ScheduledTask::id), and [wait](schedule::Scheduler::wait_idle) for those that run | [`schedule`] | `schedule` |
+//! | tasks that run later, once or periodically | [`schedule`] | `schedule` |
 //! | timeouts, throttling, debouncing and chunking for streams | [`stream`] | `stream` |
 //! | read, write and idle timeouts, and minimum rates, for a connection | [`io`] | `io` |
-//! | a proxy's copying in both directions, with an idle and a half-close timeout | [`io::tunnel`](io::tunnel()) | `io` |
-//! | a timer for hyper, and connection limits for a server | [`hyper`] | `hyper` |
-//! | a server for an axum router or a tower service, with these limits | [`serve`](hyper::serve()), [below](#a-server-with-limits) | `serve`, with `hyper` |
-//! | timeouts for HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
+//! | copying in both directions, as in a proxy, with an idle and a half-close timeout | [`io::tunnel`](io::tunnel()) | `io` |
+//! | connection limits in your own accept loop, and a timer for hyper | [`hyper`] | `hyper` |
+//! | a server with connection limits for an axum router or a tower service | [`serve`](hyper::serve()), [below](#a-server-with-limits) | `serve` |
+//! | timeouts for HTTP requests and bodies, as tower layers | [`http`] | `http` |
 //! | a timeout for a tower service | [`tower`] | `tower` |
 //!
-//! Three names exist twice, so import them with their modules:
+//! Three names exist in two modules:
 //!
 //! | name | modules |
 //! |---|---|
@@ -37,8 +35,8 @@
 //!
 //! # A server with limits
 //!
-//! `axum::serve` keeps idle connections open for as long as their clients want. With the feature `serve`, a server closes
-//! them, and shuts down gracefully within a time limit. You call it like `axum::serve`:
+//! `axum::serve` keeps idle connections open for as long as their clients want. [`serve`](hyper::serve()) closes them, and
+//! limits the time of a graceful shutdown. You call it like `axum::serve`:
 //!
 #![cfg_attr(feature = "serve", doc = "```no_run")]
 #![cfg_attr(not(feature = "serve"), doc = "```ignore")]

@@ -166,7 +166,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.next_work(COARSE - 1)
     }
 
-    /// Returns the next tick at which an entry must fire or a slot must cascade, where coarse slots may wait as well.
+    /// Like [`next_expiration`](Self::next_expiration), but skips cascades that can wait until an entry is due.
     ///
     /// Use this method with a clock that stands still while the wheel is advanced, such as the paused clock of a test. On such a
     /// clock, a cascade cannot make an entry late.

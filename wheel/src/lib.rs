@@ -1,18 +1,18 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-//! A hierarchical timing wheel whose work comes in bounded steps: a data structure without a clock, a lock or a waker.
+//! A hierarchical timing wheel for event loops, without a clock, a lock or a waker.
 //!
 //! An event loop keeps its timeouts in a [`Wheel`], waits until [`next_expiration`](Wheel::next_expiration), and calls
-//! [`advance`](Wheel::advance). Time is a number of ticks, a `u64`, whose length and origin the loop chooses.
+//! [`advance`](Wheel::advance). Time is a `u64` of ticks, and the loop chooses how long a tick is.
 //!
-//! * Inserting, removing and resetting cost O(1), however many entries the wheel has.
+//! * Inserting, removing and resetting an entry is O(1).
 //! * Resetting to a later deadline only stores the deadline, so a connection can push its timeout back on every read.
-//! * The cost of an advance depends on the slots that it visits, not on the ticks that have passed.
-//! * An advance stops when its budget of steps is used up, even in the middle of a slot. A million entries that expire
-//!   together do not stall the loop: it can serve its sockets between two advances.
-//! * Keys are never reused: a [`Key`] whose entry is gone never names another entry.
-//! * If the wheel is behind a lock, its owner can [allocate and free](#memory) outside the lock.
+//! * An advance costs as much as the slots that it visits, however many ticks have passed.
+//! * An advance stops when its budget of steps is used up, even in the middle of a slot. So the loop can serve its sockets
+//!   while a million entries expire.
+//! * Keys are never reused: the [`Key`] of a removed entry never names another entry.
+//! * If the wheel is behind a lock, you can [allocate and free](#memory) outside the lock.
 //!
 //! The wheel follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
 //! 1987; IEEE/ACM Transactions on Networking 5(6), 1997).
@@ -367,7 +367,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.has_room()
     }
 
-    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
+    /// Returns the number of chunks to pass to [`Refill::allocate`] for the next refill.
     ///
     /// # Panics
     ///
@@ -388,8 +388,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.chunks_wanted()
     }
 
-    /// Accepts memory for one more chunk, and returns memory that the owner must drop. Afterwards, the wheel has room, unless
-    /// others have already filled it.
+    /// Adds the memory of a [`Refill`], and returns memory that is not needed, for the caller to drop.
+    ///
+    /// Afterwards, the wheel has room, unless others have already filled it.
     ///
     /// # Examples
     ///
@@ -425,7 +426,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.has_unused()
     }
 
-    /// Returns the memory of one chunk that no entry uses, or `None` if there is none. The owner drops it.
+    /// Takes the memory of one chunk that no entry uses, for the caller to drop. Returns `None` if there is none.
     ///
     /// # Examples
     ///
@@ -601,7 +602,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.rings.push_last(&mut self.nodes, slot, index, links);
     }
 
-    /// Returns the key of the entry at this index, where there must be one.
+    /// Returns the key of the entry at `index`.
     ///
     /// # Panics
     ///
@@ -674,11 +675,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Some(self.nodes.find(key)?.deadline)
     }
 
-    /// Returns the keys, deadlines and values of the entries in one chunk of memory, at most [`CHUNK`], or `None` if there are
-    /// fewer chunks.
+    /// Returns the keys, deadlines and values of the entries in one chunk of memory, or `None` if there are fewer chunks.
     ///
-    /// An owner that keeps the wheel behind a lock can read all entries this way, and hold the lock for one chunk at a time. An
-    /// entry stays in its chunk as long as it is in the wheel.
+    /// A chunk has at most [`CHUNK`] entries, and an entry stays in its chunk as long as it is in the wheel. If the wheel is behind
+    /// a lock, you can read all entries this way and hold the lock for one chunk at a time.
     ///
     /// # Examples
     ///

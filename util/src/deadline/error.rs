@@ -5,7 +5,7 @@ use std::{error::Error, fmt, io, time::Duration};
 use super::Deadline;
 use crate::limit::find;
 
-/// The error of a future that was not ready in time. It says which limit ended the future.
+/// The error of a future that did not complete in time. It says which limit ended the future.
 ///
 /// The error converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut), and to the boxed errors of
 /// tower and hyper. [`find`](Self::find) finds it in all of these.
@@ -87,7 +87,7 @@ impl Exceeded {
         self.0.took
     }
 
-    /// Returns whether an outer limit ended the future, and not its own.
+    /// Returns whether an outer limit ended the future, rather than its own.
     ///
     /// # Examples
     ///

@@ -34,11 +34,11 @@
 //! * A future [`within`](within()) a limit is a *scope*. While it is polled, all code that it calls is in the scope.
 //! * A limit inside a scope ends at the earlier of both deadlines. If that is the scope's, the limit registers no entry in
 //!   the timer, and if the limit is at least as long as the scope's, it does not even read the clock.
-//! * When a scope has ended, nothing in it is polled anymore, so a result that is ready but polled too late is lost. A
+//! * Once a scope has ended, nothing in it is polled anymore, so a result that is ready but polled too late is lost. A
 //!   running poll is not interrupted: it ends at its next pending `.await`, or when it begins a limit that is shorter than
 //!   the scope's.
-//! * A scope belongs to its task. Other tasks that run on the same thread in the meantime, for example those of a
-//!   `LocalSet` or of another runtime, are not in it. To pass it to a task, use [`inherit`].
+//! * A scope belongs to its task. Other tasks that the thread polls in the meantime, for example those of a `LocalSet`, are
+//!   not in it. To pass the scope to a task, use [`inherit`].
 //!
 //! # Servers and clients
 //!
@@ -51,8 +51,8 @@
 //!
 //! [`Exceeded`] says which limit ended the future: its name, its length, where it was set, and how long the future took.
 //! It converts to an [`io::Error`](std::io::Error) and to the boxed errors of tower, hyper and axum, in which
-//! [`Exceeded::find`] finds it. It is no response: an axum handler maps it to a status, and to no text for clients, since its
-//! text names a source file. If a `TimeoutLayer` responds for a handler, the response has it in its extensions.
+//! [`Exceeded::find`] finds it. An axum handler should map it to a status. Do not send its text to clients, because it names a
+//! source file. If a `TimeoutLayer` responds for a handler, the error is in the extensions of the response.
 
 mod error;
 mod scope;

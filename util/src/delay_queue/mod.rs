@@ -5,9 +5,9 @@
 //!
 //! # Implementation
 //!
-//! The queue owns a wheel that holds its elements, without shards or locks. One [`Sleep`](tokio_wheel::Sleep) wakes the
-//! polling task. A poll that finds no expired element resets this sleep to the next expiration. An expired element stays in
-//! the wheel until a poll returns it, and can still be removed or reset until then.
+//! The queue is a timing wheel without shards or locks, and one [`Sleep`](tokio_wheel::Sleep) that wakes the polling task at
+//! the next expiration. An expired element stays in the wheel until a poll returns it, and can still be removed or reset until
+//! then.
 
 // The states of the polling task:
 //
@@ -748,7 +748,7 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Does the same as [`shrink_to_fit`](Self::shrink_to_fit), because tokio-util's queue has both methods.
+    /// Same as [`shrink_to_fit`](Self::shrink_to_fit). It exists because tokio-util's queue has both methods.
     ///
     /// # Examples
     ///

@@ -28,7 +28,7 @@ pub struct BodyLimits {
 }
 
 impl BodyLimits {
-    /// Creates a value without any limit.
+    /// Creates `BodyLimits` without any limit.
     ///
     /// # Examples
     ///
@@ -115,15 +115,14 @@ impl BodyLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitExceeded {
-    /// A wait for a frame has reached the limit [`frame_timeout`](super::BodyLimits::frame_timeout).
+    /// Waiting for a frame took longer than [`frame_timeout`](super::BodyLimits::frame_timeout).
     Frame(Duration),
-    /// The sum of all waits has reached the limit [`body_timeout`](super::BodyLimits::body_timeout).
+    /// Waiting for all frames together took longer than [`body_timeout`](super::BodyLimits::body_timeout).
     Body(Duration),
 }
 
 impl LimitExceeded {
-    /// Returns the `LimitExceeded` that an error contains. Returns `None` if the error contains no
-    /// `LimitExceeded`.
+    /// Returns the `LimitExceeded` that an error contains, if any.
     ///
     /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
     /// For an [`io::Error`](std::io::Error), it uses [`get_ref`](std::io::Error::get_ref), because `source` skips the error inside

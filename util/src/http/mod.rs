@@ -5,10 +5,10 @@
 //! | [`TimeoutLayer`] | the time until the head of a response |
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
-//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing: they tell a server how much time is left |
+//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing: they tell the server the remaining time |
 //!
-//! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An
-//! axum server can use the layers without `HandleErrorLayer`:
+//! The layers are named like those of tower-http, and can [do more](#differences-from-tower-http). An axum server can use them
+//! without `HandleErrorLayer`:
 //!
 //! ```no_run
 //! use axum::{Router, body::Bytes, routing::post};
@@ -40,45 +40,33 @@
 //! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | when the frame is ready | a handler or an upstream that stalls | HTTP/1: the connection closes before the end of the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |
 //! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when hyper's first wait begins | when hyper's last wait ends | a handler or an upstream that sends slowly | a closed connection or a stream reset |
 //!
-//! After a `TimeoutLayer` has responded, the connection stays open. There is one exception: if an HTTP/1
-//! client is still sending its body, hyper closes the connection.
+//! After a `TimeoutLayer` has responded, the connection stays open, unless an HTTP/1 client is still sending its body.
 //!
-//! A layer cannot limit how long a client needs for these steps:
-//!
-//! * to send the head of a request
-//! * to read a response
-//! * to send its next request
-//!
-//! These steps need limits for the connection. Use hyper's `header_read_timeout` and the modules `io` and
-//! `hyper`.
+//! A layer cannot limit how long a client takes to send the head of a request, to read a response, or to send its next
+//! request. For these, limit the connection with hyper's `header_read_timeout` and the modules `io` and `hyper`.
 //!
 //! # What the limits of a body measure
 //!
-//! The frame limit and the body limit measure only the time in which the reader waits. A wait begins when the
-//! reader polls the body and no frame is ready. The wait ends when a poll returns a frame.
+//! The frame limit and the body limit measure only how long the reader waits: from a poll that finds no frame until a poll
+//! that returns one.
 //!
-//! * The limits ignore the time before the first poll. If a handler never reads the body, only
-//!   [`TimeoutLayer`] ends the request.
-//! * The limits ignore the time between a frame and the next poll. So a slow handler does not use up the time
-//!   of its client.
-//! * A reader may stop waiting and do something else, as a `select!` with another branch does. The wait then
-//!   continues until the inner body wakes the reader, because a frame or a part of a frame has arrived. The
-//!   limits ignore the time from this wake until the reader's next poll. If the client sends nothing, the
-//!   first poll after the limit fails.
+//! * The time before the first poll does not count. If a handler never reads the body, only [`TimeoutLayer`] ends the
+//!   request.
+//! * The time between a frame and the next poll does not count, so a slow handler does not use up the time of its client.
+//! * If a reader stops waiting to do something else, as in a `select!`, the wait continues until the body wakes the reader. The
+//!   time from there to the reader's next poll does not count. If the client sends nothing, the first poll after the limit
+//!   fails.
 //! * A poll returns a frame that is ready, even if the reader polls late.
-//! * On HTTP/2, all streams of a connection share a flow-control window. If a handler does not read its body,
-//!   this body can use up the window. Then the client cannot send on the other streams, even if the handlers
-//!   of these streams wait for data.
+//! * On HTTP/2, all streams of a connection share a flow-control window. A handler that does not read its body can use up the
+//!   window, and then the limits of other streams run although their clients cannot send.
 //!
 //! hyper polls the body of a response only while hyper has room for a frame:
 //!
 //! * On HTTP/1, hyper copies the frame to a buffer. By default, the buffer holds about 400 KiB or 16 frames.
 //! * On HTTP/2, hyper holds one frame until the client's flow control lets hyper send this frame.
 //!
-//! If a client reads slowly, hyper does not poll the body, and the limits ignore this time. So a client that
-//! reads slowly never causes these limits to end its response.
-//!
-//! A body has at most one entry in the timer. Each later wait moves the entry's deadline in place.
+//! While a client reads slowly, hyper does not poll the body, so this time does not count, and these limits never end the
+//! response.
 //!
 //! # A limit for each request
 //!
@@ -86,17 +74,17 @@
 //! and returns how long the request may take. `None` means no limit. The trait [`Limit`](crate::tower::Limit)
 //! has the details.
 //!
-//! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`, and with [`TimeoutLayer::header`] one in
-//! milliseconds. The handler runs in a [scope](crate::deadline): it can ask how much time is left, and a
-//! [`GrpcTimeoutLayer`] or [`TimeoutHeaderLayer`] around a client tells other servers.
+//! With [`TimeoutLayer::grpc`], the limit can also come from the header `grpc-timeout`, and with [`TimeoutLayer::header`] from
+//! another header. The handler runs in a [scope](crate::deadline): it can ask for the remaining time, and a
+//! [`GrpcTimeoutLayer`] or [`TimeoutHeaderLayer`] around a client passes it to other servers.
 //!
 //! # Errors
 //!
-//! A body that exceeds a limit fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds this error
-//! inside the errors of hyper and axum.
+//! A body that exceeds a limit fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds it inside the errors of hyper
+//! and axum.
 //!
-//! A request that takes too long does not fail, because [`TimeoutLayer`] responds to it. With the layer of
-//! the module [`tower`](crate::tower), such a request fails, and the application chooses the response.
+//! A request that takes too long does not fail, because [`TimeoutLayer`] responds to it. To choose the response yourself, use
+//! the layer of the module [`tower`](crate::tower), with which the request fails.
 //!
 //! # Differences from tower-http
 //!
@@ -126,8 +114,8 @@
 //! | `DeadlineBody::new(limit, body)` (0.7) | `TimeoutBody::with_limits(BodyLimits::new().body_timeout(limit), body)` |
 //! | a downcast to `TimeoutError` | [`LimitExceeded::find`] |
 //!
-//! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created. So `DeadlineBody` also
-//! ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
+//! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created, so it also ends responses to clients that
+//! read slowly. [`BodyLimits::body_timeout`] measures only waits.
 
 mod body;
 mod body_layers;

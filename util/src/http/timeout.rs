@@ -78,7 +78,7 @@ pub struct TimeoutLayer<L = Duration> {
 }
 
 impl<L> TimeoutLayer<L> {
-    /// Creates a layer that responds with 408, Request Timeout, when `limit` is over.
+    /// Creates a layer that responds with 408, Request Timeout, after `limit`.
     ///
     /// The status 408 tells a client that the client was too slow and may send the request again. If your
     /// handlers may be slow, use [`with_status_code`](Self::with_status_code) with 503 or 504.
@@ -99,7 +99,7 @@ impl<L> TimeoutLayer<L> {
         Self::with_status_code(StatusCode::REQUEST_TIMEOUT, limit)
     }
 
-    /// Creates a layer that responds with `status_code` when `limit` is over.
+    /// Creates a layer that responds with `status_code` after `limit`.
     ///
     /// The layer uses the default timer of the runtime that polls the response.
     ///
@@ -125,7 +125,7 @@ impl<L> TimeoutLayer<L> {
         }
     }
 
-    /// Makes the layer obey the header `grpc-timeout`, and respond to gRPC requests in the protocol of gRPC.
+    /// Also applies the limit in the header `grpc-timeout`, and responds to gRPC requests with a gRPC status.
     ///
     /// * The header has a limit, and the layer may have another limit. The layer uses the shorter limit. The
     ///   layer ignores a header that [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects.
@@ -166,7 +166,7 @@ impl<L> TimeoutLayer<L> {
         self
     }
 
-    /// Makes the layer obey a header with milliseconds, such as Envoy's `x-envoy-expected-rq-timeout-ms`.
+    /// Also applies the limit in a header with milliseconds, such as Envoy's `x-envoy-expected-rq-timeout-ms`.
     ///
     /// The layer uses the shortest of all limits. It ignores a value that is no number, and zero, which means no limit to
     /// Envoy. [`TimeoutHeaderLayer`](super::TimeoutHeaderLayer) writes such a header.

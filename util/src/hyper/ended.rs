@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// One of these events ended the connection:
+    /// The connection ended by itself:
     ///
-    /// * The client or the service closed the connection.
-    /// * The connection failed.
-    /// * The I/O of the connection was upgraded.
+    /// * The client or the service closed it.
+    /// * It failed.
+    /// * It was upgraded.
     Closed,
     /// The connection was without a request in flight for the time that
     /// [`Limits::idle`](super::Limits::idle) allows.
@@ -32,7 +32,7 @@ pub enum Reason {
     Shutdown,
 }
 
-/// The end of a connection, with its reason and its result.
+/// How a connection ended: the reason and the result.
 ///
 /// A [`Drive`](super::Drive) resolves to an `Ended`. `E` is the error type of the connection: [`hyper::Error`] for hyper's
 /// own connections, and a boxed error for those of hyper-util's `auto`.

@@ -6,9 +6,8 @@
 //! | Do the same in your own accept loop: close idle and old connections, and shut down. | [`Connections`] |
 //! | Run hyper's own timeouts on a [`Timer`](tokio_wheel::Timer). | [`WheelTimer`] |
 //!
-//! hyper keeps a connection open for as long as the client wants. A server with many connections has to close the idle and
-//! the old ones, and a server that shuts down has to close all of them. [`Connections`] closes them, but first lets the
-//! requests in flight finish.
+//! hyper keeps a connection open for as long as the client wants. [`Connections`], which [`serve`] is built on, closes idle and
+//! old connections, and all of them at shutdown, but first lets the requests in flight finish.
 //!
 //! The documentation of [`serve`] has an example of a whole server. In your own accept loop, [open](Connections::open) a
 //! [`ConnectionGuard`] for each connection, and [serve](ConnectionGuard::serve) the connection with it. The loop must
@@ -42,9 +41,8 @@
 //! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
 //! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
 //!
-//! A request is in flight from the end of its head until the connection has written the response to its I/O and flushed
-//! it. So a connection is not idle while a client slowly reads what hyper has in its buffers. A connection is idle in these
-//! cases:
+//! A request is in flight from the end of its head until the response is written and flushed. So a connection is not idle while
+//! a client slowly reads what hyper has in its buffers. It is idle in these cases:
 //!
 //! * The client sends nothing.
 //! * The client keeps the connection open between two requests.
@@ -53,11 +51,10 @@
 //!   `grace` then cut off the upload, and [`Ended::lost`] does not count the request. To give the client more time,
 //!   end the body of the response after the body of the request.
 //!
-//! The limits are independent: each may be longer or shorter than the others. The maximum age makes clients
-//! reconnect from time to time, so a load balancer can send them to another server.
+//! Each limit may be longer or shorter than the others. The maximum age makes clients reconnect from time to time, so a load
+//! balancer can send them to another server.
 //!
-//! The limit [`max_connections`](Limits::max_connections) closes no connection. When the number of open
-//! connections reaches this limit, [`open`](Connections::open) fails.
+//! The limit [`max_connections`](Limits::max_connections) closes no connection, but makes [`open`](Connections::open) fail.
 //!
 //! When a connection reaches a limit, or when the server shuts down, hyper shuts the connection down
 //! gracefully:
@@ -68,28 +65,26 @@
 //! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
 //!   more requests.
 //!
+//! If the connection does not end within the time [`grace`](Limits::grace), [`Drive`] *cuts* it: it drops the connection with all
+//! requests in flight. [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has the totals for all
+//! connections.
+//!
 //! Do not enable `pipeline_flush` of hyper's HTTP/1 builder. With this option, hyper 1.12 loses responses at
 //! a graceful shutdown: if it has read a part of the next request, it discards the responses in its buffer.
 //! [`Ended`] and [`Counts`] do not report the loss, because hyper ends the connection without an error.
 //!
-//! The kernel may have received a request that the server has not read yet, for example because all workers were busy.
-//! Before a graceful shutdown begins, the runtime therefore reads what the kernel has received, so that such a request gets
-//! its response. On a multi-thread runtime this takes a few milliseconds. The connection waits until the runtime has read
-//! from 8,192 sockets, or from fewer with tokio's `max_io_events_per_tick`. If more sockets have received something, a
-//! request may get no response. On HTTP/1, a request that arrives later, while the server closes the connection, gets no
-//! response either.
+//! When all workers are busy, the kernel may have requests that the server has not read yet. So before a graceful shutdown
+//! begins, the connection waits until the runtime has read from all sockets, which takes a few milliseconds on a multi-thread
+//! runtime. The runtime reads from at most 8,192 sockets, or fewer with tokio's `max_io_events_per_tick`. If more are readable, a
+//! request may get no response. On HTTP/1, neither does a request that arrives while the server closes the connection.
 //!
-//! If the connection does not end within the grace, [`Drive`] *cuts* it: it drops the connection with all requests in
-//! flight. [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has the totals for all connections.
-//!
-//! The limits do not measure how long a connection transfers no bytes, because a handler may work on a request for a long
-//! time meanwhile. Such a limit would have to be longer than the longest request, and idle connections would stay open for
-//! too long.
+//! No limit measures how long a connection transfers no bytes, because a handler may work on a request for a long time. Such
+//! a limit would have to be longer than the longest request, and idle connections would stay open for too long.
 //!
 //! # Slow clients
 //!
-//! The table shows which limits close the connection of a slow client. If a cell names two limits, the first one starts the
-//! graceful shutdown, and the second one later cuts the connection.
+//! These limits close the connection of a slow client. If a cell names two limits, the first one starts the graceful shutdown,
+//! and the second one cuts the connection.
 //!
 //! | slow step of the client | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|
@@ -103,13 +98,11 @@
 //!
 //! If the graceful shutdown starts when a client has sent only half of a later HTTP/1 head, this client gets no response.
 //!
-//! hyper's `header_read_timeout` closes a connection with a slow head sooner than `idle` and `grace` together. The
-//! connection then ends with an error. This timeout needs a timer, for example a [`WheelTimer`]. It also limits the time
-//! between two HTTP/1 requests, so it should be longer than `idle`.
+//! hyper's `header_read_timeout` closes a connection with a slow head sooner, with an error. It needs a timer, for example a
+//! [`WheelTimer`]. It also limits the time between two HTTP/1 requests, so it should be longer than `idle`.
 //!
-//! Without `max_age`, a client that stops reading a response keeps its connection. The write timeout of the module `io`
-//! closes such a connection sooner. To require a minimum speed for bodies, use the layers of the module `http` or the
-//! streams of the module `io`.
+//! Without `max_age`, a client that stops reading a response keeps its connection, unless you set the write timeout of the
+//! module `io`. To require a minimum speed for bodies, use the module `http` or `io`.
 //!
 //! # Upgrades
 //!
@@ -127,14 +120,10 @@
 //!
 //! # Cost
 //!
-//! Each connection has one sleep, which waits for the earliest instant at which the connection may reach a limit. Requests
-//! do not touch this sleep. A request allocates 24 bytes, and locks its connection's state when it begins and when hyper has
-//! taken its response. The last request in flight then also reads the clock. Each write, flush and poll of the connection
-//! takes this lock too, and each poll asks the sleep, under the lock of a shard. A response and each of its frames count a
-//! reference to the request.
-//!
-//! A [shutdown](Connections::shutdown) wakes the connections in groups. All limits together take about 300 bytes of memory
-//! per connection.
+//! Each connection has one sleep, for the earliest instant at which it may reach a limit, and requests do not touch this sleep.
+//! A request allocates 24 bytes, and locks its connection's state when it begins and when hyper has taken its response. The
+//! last request in flight then also reads the clock. Each write, flush and poll of the connection takes this lock too, and
+//! each poll asks the sleep. All limits together take about 300 bytes of memory per connection.
 //!
 //! # A timer for hyper
 //!

@@ -38,7 +38,7 @@ pub struct Builder<K, S = RandomState> {
 }
 
 impl<K> IdleSet<K> {
-    /// Creates a set whose keys expire after `timeout`. Returns a handle of the set, and its reaper.
+    /// Creates a set whose keys expire after `timeout`, and returns a handle and the reaper.
     ///
     /// The reaper waits on the default timer of the runtime that polls it. The set rounds deadlines
     /// up to a millisecond. If a deadline is later than [`Instant`](tokio_wheel::Instant) can express,
@@ -61,7 +61,7 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).build()
     }
 
-    /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
+    /// Creates a set on `timer`, and returns a handle and the reaper.
     ///
     /// The set rounds deadlines up to 1/64 ms, or to the timer's tick if that is finer. A key expires when a sleep of the
     /// timer would be ready. Any executor may poll the reaper.
@@ -197,7 +197,7 @@ impl<K, S> Builder<K, S> {
         self
     }
 
-    /// Builds the set and returns its first handle and its reaper.
+    /// Builds the set, and returns a handle and the reaper.
     ///
     /// # Examples
     ///

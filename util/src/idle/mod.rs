@@ -1,16 +1,12 @@
 //! A set of keys that expire when no task touches them in time.
 //!
-//! Servers close connections that have been silent for too long. The usual tool is a ring of
-//! buckets: when a connection sends something, the server moves it to the newest bucket, and every
-//! second it empties the oldest one. This module replaces such a ring. Each key can have its own
-//! timeout, and deadlines are accurate to one millisecond.
+//! Servers use it to close connections that have been silent for too long, often instead of a ring of buckets that is
+//! emptied once a second. Each key can have its own timeout, and deadlines are accurate to one millisecond.
 //!
-//! The connections share an [`IdleSet`]. Any number of tasks may clone this handle and use its
-//! methods:
+//! The connections share an [`IdleSet`], a handle that any number of tasks can clone and use:
 //!
 //! * [`touch`](IdleSet::touch) inserts a key, or postpones the key's deadline.
-//! * [`touch_existing`](IdleSet::touch_existing) postpones the deadline of a key. It never inserts
-//!   a key.
+//! * [`touch_existing`](IdleSet::touch_existing) postpones the deadline of a key, and never inserts one.
 //! * [`remove`](IdleSet::remove) removes a key.
 //!
 //! One task owns the [`Reaper`], a stream that removes and returns the keys that have expired.
@@ -50,54 +46,40 @@
 //! | waiting | The deadline has not passed. | A task removes or sheds the key, or the deadline passes. |
 //! | expired | The deadline has passed.     | A task touches, removes, sheds or reaps the key.         |
 //!
-//! A key is in the set at most once, however often tasks touch it. Each inserted key leaves the set
-//! exactly once. A task can still touch or remove an expired key until the reaper returns the key.
+//! A key is in the set at most once, however often tasks touch it. Until the reaper returns an expired key, a task can still
+//! touch or remove it.
 //!
-//! A key's deadline is the time of its last touch plus its timeout, rounded up to a tick.
-//! [`reap`](Reaper::reap) never returns a key before its deadline, but [`shed`](Reaper::shed) does. Both methods return keys in the order of their
-//! deadlines. If several keys have deadlines in one tick, these keys come in any order.
+//! A key's deadline is the time of its last touch plus its timeout, rounded up to a tick. [`reap`](Reaper::reap) never returns
+//! a key before its deadline, but [`shed`](Reaper::shed) does. Both return keys in the order of their deadlines. Keys whose
+//! deadlines are in the same tick come in any order.
 //!
-//! After the last handle is dropped, the reaper still returns each remaining key when the key
-//! expires. Then the stream ends. When the reaper is dropped, the set is closed. A closed set is
-//! empty and stays empty.
+//! After the last handle is dropped, the reaper returns each remaining key when it expires, and then the stream ends. When
+//! the reaper is dropped, the set is closed. A closed set is empty and stays empty.
 //!
 //! # A touch that comes too late
 //!
-//! Once the reaper has returned a key, `touch` inserts it again, and `touch_existing` returns
-//! [`Touched::Absent`]. So a server should follow these rules:
-//!
-//! * Insert the key with `touch` when the connection begins.
-//! * Touch the key with `touch_existing` afterwards.
-//! * Close the connection when the reaper returns its key.
-//!
-//! If a server uses only `touch`, data that arrives late can insert the key again after the
-//! connection is closed.
+//! Once the reaper has returned a key, `touch` inserts it again, and `touch_existing` returns [`Touched::Absent`]. So use
+//! `touch` only when a connection begins, and `touch_existing` afterwards. Otherwise, data that arrives late can insert the
+//! key of a closed connection again.
 //!
 //! # Overload
 //!
-//! A server that runs out of a resource can close the connections that have been silent for the
-//! longest time: [`Reaper::shed`] removes and returns the key that is closest to its deadline, without
-//! waiting. Some insertions after a shed cost more. The server in `examples/idle_reaper.rs` sheds when it
-//! is full.
+//! When a server runs out of a resource, it can close the connections that have been silent the longest:
+//! [`Reaper::shed`] removes and returns the key that is closest to its deadline, without waiting. Some insertions after a
+//! shed cost more. The server in `examples/idle_reaper.rs` sheds when it is full.
 //!
 //! # Cost
 //!
-//! A touch hashes the key, reads the clock, takes a lock and looks up the key in a hash table. To
-//! postpone a deadline, the touch then stores a single value. A touch that postpones a deadline
-//! writes only to the shard of its key. A touch wakes the reaper only if it sets the earliest
-//! deadline of the set.
+//! A touch hashes the key, reads the clock, takes a lock and looks up the key in a hash table. To postpone a deadline, it
+//! then stores a single value. It wakes the reaper only if it sets the earliest deadline of the set.
 //!
-//! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
-//! lock. [`Builder::shards`] sets the number of shards. A shard takes memory from the insertion of
-//! its first key: 6 KiB for its wheel, and 6 KiB for the wheel's first 256 entries. So a set with
-//! five small keys takes up to 64 KiB, or 14 KiB with one shard.
+//! The keys are spread over [shards](Builder::shards), and each shard has its own lock, so tasks seldom contend for a lock. A
+//! shard takes memory from the insertion of its first key: 6 KiB for its wheel, and 6 KiB for the wheel's first 256 entries.
+//! So a set with five small keys takes up to 64 KiB, or 14 KiB with one shard.
 //!
-//! The memory of a shard grows and shrinks with the number of its keys. When the hash table of a
-//! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most
-//! 64 keys. Until all keys have moved, both tables are in memory.
-//!
-//! The operation that needs a new table allocates it without the lock. The operation that empties an
-//! old table frees it without the lock.
+//! The memory of a shard grows and shrinks with the number of its keys. To resize its hash table, each operation on the shard
+//! moves at most 64 keys to a new table, so both tables are in memory for a while. Tables are allocated and freed outside the
+//! lock.
 //
 // How it works
 //

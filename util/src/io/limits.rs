@@ -39,7 +39,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Creates a value in which no limit is set.
+    /// Creates `Limits` without any limit.
     ///
     /// # Examples
     ///
@@ -182,7 +182,7 @@ impl Limits {
     }
 }
 
-/// The number of bytes that must move in each window of waiting time.
+/// A minimum rate: how many bytes must move in each window of waiting time.
 ///
 /// [The module](super#minimum-rate) describes when a window opens, pauses and closes.
 ///

@@ -1,8 +1,7 @@
-//! Limits for streams, readers and writers: timeouts, an idle timeout and minimum rates.
+//! Read, write and idle timeouts and minimum rates for sockets and other streams.
 //!
-//! A [`TimeoutStream`] wraps a socket. If an operation exceeds one of the stream's [`Limits`], the operation
-//! fails. With these limits, a server can close a connection whose peer stops responding, does nothing, or
-//! sends too slowly:
+//! A [`TimeoutStream`] wraps a socket. An operation that exceeds one of its [`Limits`] fails, so a server can close a
+//! connection whose peer stops responding, does nothing, or sends too slowly:
 //!
 //! | Limit | When an operation fails |
 //! |---|---|
@@ -53,21 +52,19 @@
 //!
 //! # Where to put the stream
 //!
-//! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of
-//! reads and writes. The stream cannot count the bytes that a flush moves. If the stream is above a buffer,
-//! the idle timeout measures a long flush as idle time.
+//! Put a `TimeoutStream` directly around the socket, below TLS and buffers. It counts the bytes of reads and writes, but not
+//! those of a flush. So above a buffer, a long flush would count as idle time.
 //!
-//! The limits cannot distinguish a slow peer from a slow application. For example, hyper reads while a
-//! handler runs, because hyper must notice when the client disconnects. The read timeout and the idle timeout
-//! must then be longer than the run time of the slowest handler.
+//! The limits cannot distinguish a slow peer from a slow application. For example, hyper reads while a handler runs, to
+//! notice when the client disconnects. The read timeout and the idle timeout must then be longer than the slowest handler
+//! takes.
 //!
 //! # Waiting
 //!
-//! An operation *waits* from the first poll that returns pending to the poll that returns ready. No limit
-//! measures the time between operations.
+//! An operation *waits* from its first pending poll until it is ready. The time between operations does not count.
 //!
-//! The wait of a canceled operation continues, because the stream cannot know whether another poll follows.
-//! The wait ends when the next operation in the same direction completes or fails.
+//! The wait of a canceled operation continues until the next operation in the same direction completes or fails, because
+//! the stream cannot know whether another poll follows.
 //!
 //! A byte *moves* when a read returns it or a write accepts it.
 //!
@@ -95,19 +92,17 @@
 //!
 //! An operation fails only while it waits. A waiting operation has moved no bytes, so no bytes are lost.
 //!
-//! If silence is not allowed, an operation fails if the peer sends too few bytes. If silence is allowed, an
-//! operation fails only if the peer sends bytes too slowly. Use a timeout to limit a peer that sends nothing.
+//! With silence allowed, the rate limits only a peer that sends something. Use a timeout for a peer that sends nothing.
 //!
-//! Allow silence for protocols of requests and responses. Do not allow silence for protocols that answer
-//! small messages automatically. For example, HTTP/2 and WebSocket answer pings. Each answer closes the
-//! window, so the rate would never stop a slow peer.
+//! Allow silence for protocols of requests and responses. Do not allow it for protocols that answer small messages
+//! automatically, as HTTP/2 and WebSocket answer pings: each answer closes the window, so the rate would never stop a slow
+//! peer.
 //!
 //! # Cost
 //!
-//! A stream registers one entry with the timer for each direction in which it has had to wait. An entry stays
-//! registered between operations, and the next operation that waits postpones it. So an entry may wake its task once
-//! after the last operation. While bytes move only in the other direction, the idle timeout also wakes a waiting task
-//! once per timeout needlessly.
+//! A stream registers one entry with the timer for each direction in which it has had to wait. The entry stays
+//! registered between operations, and the next operation that waits postpones it. So it may wake its task once
+//! after the last operation, and, while bytes move only in the other direction, once per idle timeout.
 //!
 //! | Case | Cost |
 //! |---|---|
@@ -118,9 +113,8 @@
 //!
 //! A stream with all limits takes 200 bytes in addition to the inner stream, and allocates nothing.
 //!
-//! A [`tunnel`] allocates two buffers of 8 KiB. If it has limits, it registers one entry with the timer, and a poll that moves
-//! bytes reads the clock once. Moving bytes does not postpone the entry, so it may wake the task needlessly once per timeout,
-//! and is then postponed.
+//! A [`tunnel`] allocates two buffers of 8 KiB. If it has limits, it registers one entry with the timer, which may wake the task
+//! once per timeout, and a poll that moves bytes reads the clock once.
 //!
 //! A timeout of 584 years or more is no limit, and [`TimeoutStream::limits`] returns `None` for it.
 //!

@@ -5,7 +5,7 @@ use std::{any::Any, error::Error, fmt};
 
 use crate::{ground::unwind, limit::lock};
 
-/// The error of a scheduler that refuses to schedule a task. The error holds the task.
+/// The error that a scheduler returns if it refuses a task. It contains the task.
 ///
 /// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) tell the reason. If the task is `Send`,
 /// the error is `Sync`, so `?` can convert it to `Box<dyn Error + Send + Sync>`.

@@ -1,8 +1,8 @@
 //! Tasks that start later, once or periodically.
 //!
-//! A task is a future that runs after a delay, or a closure that returns a future for each run. Until its deadline, the
-//! task is a pending sleep on the scheduler's [`Timer`], and no tokio task exists. At the deadline, the task is spawned on
-//! the scheduler's runtime. So a slow task does not delay others, and a panic ends only its own task.
+//! A task is a future that runs after a delay, or a closure that returns a future for each run. Until its deadline, it is just
+//! an entry of the scheduler's [`Timer`]. At the deadline, it is spawned as a tokio task. So a slow task does not delay
+//! others, and a panic ends only its own task.
 //!
 //! | method | when the task runs |
 //! |---|---|
@@ -12,13 +12,13 @@
 //! | [`Scheduler::schedule_at_fixed_rate_with`] | periodically, at a fixed rate, and you choose what happens after a late run |
 //! | [`Scheduler::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
-//! At shutdown, [`Scheduler::shutdown`] returns the tasks that wait, and so also the next run of each periodic task. Their
-//! [`id`](Unstarted::id) tells which tasks they are. [`Scheduler::wait_idle`] waits for those that are running.
+//! At shutdown, [`Scheduler::shutdown`] returns the waiting tasks, including the next run of each periodic task. Their
+//! [`id`](Unstarted::id) tells which tasks they are. [`Scheduler::wait_idle`] waits for the running ones.
 //!
 //! Create one [`Scheduler`] per program, and clone it. Scheduling and canceling a task cost about the same with a million
-//! waiting tasks, because the timer has a hierarchical timing wheel for each worker (Varghese and Lauck, 1987 and 1997).
+//! waiting tasks.
 //!
-//! A task never starts before its deadline. It starts when a sleep with this deadline would wake: at most one tick of
+//! A task never starts before its deadline. It starts when a sleep with this deadline would complete: at most one tick of
 //! the timer later, if a worker is free.
 //!
 //! # Examples
@@ -46,7 +46,7 @@
 //!
 //! # Coming from another timer
 //!
-//! The wheel is scheme 7 of Varghese and Lauck. Each operation is O(1), except as noted:
+//! The scheduler uses a hierarchical timing wheel, scheme 7 of Varghese and Lauck. Each operation is O(1), except as noted:
 //!
 //! | there | here |
 //! |---|---|

@@ -15,7 +15,7 @@ use tokio_wheel::{Sleep, sleep};
 
 use crate::limit::saturating_add;
 
-/// Ticks whose periods a closure chooses, for example at random.
+/// An interval whose periods a closure chooses, for example at random.
 ///
 /// If many clients start at the same time and poll a server once a minute, they all poll it in the same second. With
 /// jitter, their polls spread over the minute. The closure may use any source of random numbers.

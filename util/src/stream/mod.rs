@@ -1,12 +1,9 @@
-//! Timeouts, throttling, debouncing and chunking for streams, like the adapters of `tokio-stream`, on the timers of
-//! [`tokio_wheel`].
+//! Timeouts, throttling, debouncing and chunking for streams.
 //!
 //! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to every
-//! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
-//! adapter of the same name in `tokio-stream` does.
-//!
-//! `tokio-stream` has neither [`debounce`], which yields the latest item after a pause, nor [`JitteredInterval`], whose
-//! periods a closure chooses.
+//! [`Stream`], and [`IntervalStream`] turns an [`Interval`] into a stream. These work like the adapters of the same names in
+//! `tokio-stream`. Two things are new: [`debounce`] yields the latest item after a pause, and a [`JitteredInterval`] takes its
+//! periods from a closure.
 //!
 //! ```
 //! use tokio_stream::iter;
@@ -23,15 +20,13 @@
 //! # }
 //! ```
 //!
-//! # Use with other traits of this name
+//! # Other traits named `StreamExt`
 //!
-//! `futures::StreamExt` has none of these methods. You can import both traits if you import one of them
-//! with `as _`.
+//! `futures::StreamExt` has none of these methods. To import both traits, import one of them with `as _`.
 //!
-//! `tokio_stream::StreamExt` has all of them except `debounce` if a crate in the build enables the feature `time` of
-//! `tokio-stream`. If both traits are in scope, `stream.timeout(..)` is ambiguous and does not compile.
-//! Import only one trait, and call the methods of the other trait by their full path. The example above
-//! imports the trait of this crate. This example imports the trait of `tokio-stream`:
+//! `tokio_stream::StreamExt` has all of them except `debounce`, if a crate in the build enables its feature `time`. If both
+//! traits are in scope, `stream.timeout(..)` is ambiguous and does not compile. So import only one trait, and call the methods
+//! of the other one by their full path. The example above imports this crate's trait. This one imports that of `tokio-stream`:
 //!
 //! ```
 //! use std::pin::pin;
@@ -62,9 +57,9 @@
 //! | a duration of [`Duration::MAX`] | panics, except for `chunks_timeout` | ends after 100 years |
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
 //! | another future that uses the task's whole budget before each poll of the adapter | timeouts do not expire, and chunks end only when they are full | timeouts expire at the second poll, and chunks end then |
-//! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if this amount of memory is too large | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more memory when more items arrive |
+//! | memory of [`chunks_timeout`] | for `max_size` items from the start; panics if that is too much | for at most 1,024 items when the first item of a chunk arrives, and more as needed |
 //! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](tokio_wheel::error::Elapsed) |
-//! | an item from another task and a deadline in one millisecond, on a paused clock | in a fixed order | in the same order, except in about one of 500 random programs; if a test needs an order, use times that differ by 1 ms |
+//! | an item from another task and a deadline in one millisecond, on a paused clock | in a fixed order | nearly always in the same order; if a test needs an order, use times that differ by 1 ms |
 //! | the type [`Throttle`] | has no public name | is public |
 //! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
 //!

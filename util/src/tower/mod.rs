@@ -1,8 +1,7 @@
 //! A timeout for requests, as a [tower layer](tower_layer::Layer) that replaces `tower::timeout`.
 //!
-//! If the response to a request is not ready in time, the request fails with a boxed
-//! [`Elapsed`]. An axum application must turn this error into a response. To do so,
-//! put `HandleErrorLayer` around the timeout:
+//! If the response to a request is not ready in time, the request fails with a boxed [`Elapsed`]. In axum, put
+//! `HandleErrorLayer` around the timeout, to turn this error into a response:
 //!
 //! ```
 //! use axum::{
@@ -39,11 +38,11 @@
 //! # }
 //! ```
 //!
-//! The limit applies until the future of the service is ready. The future of an HTTP service is ready when
-//! the head of the response is ready. So the limit does not cover the body of the response.
+//! The limit applies until the future of the service is ready. For an HTTP service, that is when the head of the response is
+//! ready, so the limit does not cover the body of the response.
 //!
-//! The module `http` (feature `http`) has a layer that responds with a status code instead of an error. The
-//! module also has layers that limit bodies.
+//! The module `http` (feature `http`) has a layer that responds with a status code instead of an error, and layers that limit
+//! bodies.
 //!
 //! # Coming from `tower::timeout`
 //!
@@ -51,7 +50,7 @@
 //!
 //! * `ServiceBuilder::timeout(limit)` becomes `ServiceBuilder::layer(TimeoutLayer::new(limit))`.
 //! * The error is [`Elapsed`] of `tokio_wheel`, so code that downcasts must name this type.
-//! * The timeout also fires if the inner service uses up the task's budget at every poll.
+//! * The timeout also elapses if the inner service uses up the task's budget at every poll.
 //!
 //! # A limit for each request
 //!

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             ),
             note: &format!(
                 "Slowest round trip begun in each ms, {workers} workers. Lower is better. \
-                 The previous block ended at -{pause}. No timeouts: as tokio::time."
+                 The previous block ended at -{pause} ms. Without timeouts, tokio is as slow."
             ),
             source: "sockets -- blocked",
             x: "when the round trip began: ms after the block begins",

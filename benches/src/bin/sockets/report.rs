@@ -41,9 +41,9 @@ pub(crate) enum Compare {
     Difference,
 }
 
-const NOTE: &str = "Medians of the rounds. Behind them, of the same round: how much a timer adds to none, and wheel to \
-     tokio.\nx: tokio::time's figure divided by tokio_wheel's. [The interval of 95%]. * excludes that they are \
-     equal.\nFewer than six rounds give no interval: no difference is shown then.";
+const NOTE: &str = "Medians of the rounds. To their right, differences and ratios within a round: what a timer adds to none, and \
+     tokio_wheel\ncompared with the others. x: the other's figure divided by tokio_wheel's. [The interval of 95%]. *: a significant \
+     difference.\nFewer than six rounds give no interval, and so no significant difference.";
 
 /// Returns the pairs of timers to compare: each with none, and tokio-wheel with each other.
 fn pairs() -> impl Iterator<Item = (Timer, Timer)> {

@@ -122,10 +122,10 @@ impl Storm {
     fn note(&self) -> &'static str {
         match self.connections {
             true => "Slowest round trip that began in each ms. Lower is better.",
-            // A wheel moves them at the start of the coarse slot.
+            // A wheel moves them to finer slots at the start of the coarse slot.
             false => {
                 "Slowest round trip that began in each ms. Lower is better. \
-                 Before 0, wheels move the timers to finer slots."
+                 The rise before 0: the timing wheels sort the timers before they are due."
             }
         }
     }

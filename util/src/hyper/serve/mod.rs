@@ -270,10 +270,10 @@ impl<L: Listener, S, H> Serve<L, S, H> {
         self.listener.local_addr()
     }
 
-    /// Tells handlers who their client is: inserts what `make` returns for the client's address into the extensions of each
-    /// request.
+    /// Tells handlers the address of their client, by an extension of each request.
     ///
-    /// With axum, `make` is `ConnectInfo`, or a closure that returns a type of your own. A second call replaces the first.
+    /// The extension is what `make` returns for the address. With axum, `make` is `ConnectInfo`, or a closure that returns a type
+    /// of your own. A second call replaces the first.
     ///
     /// # Examples
     ///
@@ -379,7 +379,7 @@ impl<L: Listener, S, H> Serve<L, S, H> {
         self
     }
 
-    /// Prepares each connection with `prepare`, which may take as long as `limit`.
+    /// Prepares each connection with `prepare`, for example a TLS handshake, within `limit`.
     ///
     /// The connection's task calls `prepare` with what the listener has accepted and a clone of the service. `prepare` returns
     /// the stream and the service of the connection. It can do a TLS handshake, wrap the stream in limits of the module `io`, or
