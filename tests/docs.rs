@@ -15,16 +15,18 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the pages and the Rust files in a folder.
-fn files(folder: &str) -> Vec<PathBuf> {
-    let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
+/// Returns the paths and the texts of the files in some folders whose names end so.
+fn files(folders: &[&str], extension: &str) -> Vec<(PathBuf, String)> {
+    let mut folders: Vec<_> = folders.iter().map(PathBuf::from).collect();
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.extension().and_then(|extension| extension.to_str()) {
-                _ if path.is_dir() && !path.ends_with("target") => folders.push(path),
-                Some("md" | "rs") => files.push(path),
-                _ => {}
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let path = folder.join(entry.unwrap().file_name());
+            if root().join(&path).is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == extension) {
+                let text = read(path.to_str().unwrap());
+                files.push((path.with_extension(""), text));
             }
         }
     }
@@ -90,42 +92,15 @@ fn has_test(source: &str, function: &str) -> bool {
     })
 }
 
-/// Tells whether a test or a script exists. The test `a::b::c` is one of these:
-///
-/// * the function `c` in `a/b.rs` or `a/b/mod.rs`, below a folder of tests, promises or sources
-/// * the function `c` in the module `b` of `a.rs`
-/// * a function in `wheel/src/tests.rs`, if `a` is `wheel`
-fn exists(test: &str) -> bool {
-    if test.starts_with(".ci/") {
-        return root().join(test).exists();
-    }
-    let Some((modules, function)) = test.rsplit_once("::") else {
-        return false;
-    };
-    let (outer, last) = modules.rsplit_once("::").unwrap_or(("", modules));
-    let read = |folder: &str, modules: &str| {
-        // The package `wheel` is a folder of its own.
-        let module = match modules.strip_prefix("wheel::") {
-            Some(module) => PathBuf::from("wheel/src").join(module),
-            None => Path::new(folder).join(modules.replace("::", "/")),
-        };
-        let file: PathBuf = match modules {
-            "wheel" => "wheel/src/tests.rs".into(),
-            _ => module.with_extension("rs"),
-        };
-        let text = fs::read_to_string(root().join(file));
-        text.or_else(|_| fs::read_to_string(root().join(module).join("mod.rs")))
-            .unwrap_or_default()
-    };
-    ["tests/promises", "tests", "src", "util/tests", "util/src"]
-        .iter()
-        .any(|folder| {
-            let within = read(folder, outer);
-            let module = within
-                .split_once(&format!("\nmod {last} {{\n"))
-                .and_then(|(_, rest)| rest.split_once("\n}"));
-            has_test(&read(folder, modules), function)
-                || module.is_some_and(|(module, _)| has_test(module, function))
+/// Tells whether a test or a script exists. A file has the test `a::b::c` if it has a test `c`, and `a` and `b` are
+/// names on its path. A module `tests` is within its file.
+fn exists(test: &str, sources: &[(PathBuf, String)]) -> bool {
+    let mut modules: Vec<_> = test.split("::").filter(|it| *it != "tests").collect();
+    let function = modules.pop().unwrap();
+    let is_on = |path: &Path, module: &&str| path.iter().any(|name| name == *module);
+    (test.starts_with(".ci/") && root().join(test).exists())
+        || sources.iter().any(|(path, text)| {
+            modules.iter().all(|module| is_on(path, module)) && has_test(text, function)
         })
 }
 
@@ -183,21 +158,18 @@ fn the_map_of_the_source_is_right() {
 
 #[test]
 fn the_pages_name_tests_that_exist() {
-    let pages = files("docs")
-        .into_iter()
-        .filter(|page| page.extension().unwrap() == "md");
-    let pages = pages.map(|page| {
-        let text = fs::read_to_string(&page).unwrap();
-        (page.display().to_string(), text)
-    });
-    let heads = [PROMISES, ATTACKS].map(|file| (file.to_owned(), head(file)));
-    let mut found = 0;
-    let mut missing = Vec::new();
+    let sources = files(
+        &["src", "tests", "util/src", "util/tests", "wheel/src"],
+        "rs",
+    );
+    let pages = files(&["docs"], "md").into_iter();
+    let heads = [PROMISES, ATTACKS].map(|file| (file.into(), head(file)));
+    let (mut found, mut missing) = (0, Vec::new());
     for (page, text) in pages.chain(heads) {
         let tests = tests(&text);
         found += tests.len();
-        let wrong = tests.into_iter().filter(|test| !exists(test));
-        missing.extend(wrong.map(|test| format!("{page}: {test}")));
+        let wrong = tests.into_iter().filter(|test| !exists(test, &sources));
+        missing.extend(wrong.map(|test| format!("{}: {test}", page.display())));
     }
     assert!(found > 80, "expected more than 80 names, found {found}");
     assert!(missing.is_empty(), "these tests do not exist: {missing:#?}");
@@ -237,15 +209,12 @@ const LAYERS: [&[&str]; 4] = [&["error", "ground"], &["driver"], &["timer"], &["
 const TESTS: [&str; 5] = ["harness", "loom_tests", "simulation", "starved", "tests"];
 
 /// Returns the words of the imports from this crate in a source file, without those of its tests.
-fn imported(code: &str) -> Vec<&str> {
+fn imported(code: &str) -> impl Iterator<Item = &str> {
     let code = code.split("mod tests {").next().unwrap();
-    let uses = code
-        .split("use ")
-        .skip(1)
-        .map(|rest| rest.split(';').next().unwrap());
+    let uses = code.split("use ").skip(1);
+    let uses = uses.map(|rest| rest.split(';').next().unwrap());
     let ours = uses.filter(|it| it.starts_with("crate::") || it.starts_with("super::"));
     ours.flat_map(|it| it.split(|c: char| !c.is_alphanumeric() && c != '_'))
-        .collect()
 }
 
 /// No file imports from a higher layer, and no imports form a circle.
@@ -255,25 +224,16 @@ fn imported(code: &str) -> Vec<&str> {
 fn imports_go_down_only() {
     let (mut wrong, mut imports) = (Vec::new(), Vec::new());
     let mut modules = BTreeSet::new();
-    for file in files("src") {
-        let path = file
-            .strip_prefix(root().join("src"))
-            .unwrap()
-            .with_extension("");
-        let mut names: Vec<_> = path
-            .iter()
-            .map(|name| name.to_str().unwrap().to_owned())
-            .collect();
-        if names == ["lib"] || names.iter().any(|name| TESTS.contains(&name.as_str())) {
+    for (path, code) in files(&["src"], "rs") {
+        let names = path.iter().skip(1).map(|name| name.to_str().unwrap());
+        let mut names: Vec<_> = names.filter(|name| *name != "mod").collect();
+        if names == ["lib"] || names.iter().any(|name| TESTS.contains(name)) {
             continue;
         }
-        names.retain(|name| name != "mod");
-        let layer = LAYERS
-            .iter()
-            .position(|layer| layer.contains(&names[0].as_str()));
+        let layer = LAYERS.iter().position(|layer| layer.contains(&names[0]));
         let layer = layer.unwrap_or_else(|| panic!("`{}` must be in LAYERS", names[0]));
-        let module = names.pop().unwrap();
-        for word in imported(&fs::read_to_string(&file).unwrap()) {
+        let module = names.pop().unwrap().to_owned();
+        for word in imported(&code) {
             if LAYERS[layer + 1..].concat().contains(&word) {
                 wrong.push(format!("{module} imports {word} from a higher layer"));
             }
@@ -287,14 +247,11 @@ fn imports_go_down_only() {
     let mut before = usize::MAX;
     while imports.len() < before {
         before = imports.len();
-        let importing: BTreeSet<_> = imports.iter().map(|(from, _)| from.clone()).collect();
-        let imported: BTreeSet<_> = imports.iter().map(|(_, to)| to.clone()).collect();
-        imports.retain(|(from, to)| imported.contains(from) && importing.contains(to));
+        let (from, to): (BTreeSet<_>, BTreeSet<_>) = imports.iter().cloned().unzip();
+        imports.retain(|(module, word)| to.contains(module) && from.contains(word));
     }
-    wrong.extend(
-        imports
-            .iter()
-            .map(|(from, to)| format!("{from} imports {to} in a circle")),
+    assert!(
+        wrong.is_empty() && imports.is_empty(),
+        "{wrong:#?}, in circles: {imports:#?}"
     );
-    assert!(wrong.is_empty(), "{wrong:#?}");
 }

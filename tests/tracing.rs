@@ -18,7 +18,8 @@ use std::{
 use support::{
     Wakes, does_not_hang,
     hostile::{Hook, PanicsOnDrop, use_shard},
-    leap, ms, multi_thread, paused, pending, poll, registered, secs, settle, wait_until,
+    leap, ms, multi_thread, paused, pending, poll, registered, secs, settle, until_a_block_counts,
+    wait_until,
 };
 use tokio::task::JoinSet;
 use tokio_test::assert_pending;
@@ -469,15 +470,7 @@ fn a_block_is_an_event_when_it_has_ended() {
         .on_thread_start(log)
         .build()
         .unwrap();
-    runtime.block_on(async {
-        while Timer::current().metrics().blocks() == 0 {
-            let blocking = tokio::spawn(async {
-                sleep(ms(1)).await;
-                std::thread::sleep(ms(50));
-            });
-            blocking.await.unwrap();
-        }
-    });
+    runtime.block_on(until_a_block_counts());
     let (level, length) = events.recv_timeout(ms(60_000)).unwrap();
     let longest = runtime.block_on(async { Timer::current().metrics().longest_block() });
     assert_eq!(level, tracing::Level::WARN);

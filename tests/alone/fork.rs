@@ -15,7 +15,7 @@ use nix::{
 use tokio::runtime::Builder;
 use tokio_wheel::{Instant, Timer, sleep};
 
-use crate::support::{current_thread, ms, multi_thread, secs};
+use crate::support::{current_thread, ms, multi_thread, secs, until_a_block_counts};
 
 const CHILDREN: usize = 500;
 /// The number of children that live at the same time.
@@ -91,15 +91,7 @@ fn a_child_sleeps_although_its_parent_starts_runtimes() {
 
 /// Returns when the watch has seen a task that blocks.
 fn be_watched() {
-    multi_thread(2).block_on(async {
-        while Timer::current().metrics().blocks() == 0 {
-            let blocking = tokio::spawn(async {
-                sleep(ms(1)).await;
-                thread::sleep(ms(50));
-            });
-            blocking.await.unwrap();
-        }
-    });
+    multi_thread(2).block_on(until_a_block_counts());
 }
 
 #[test]

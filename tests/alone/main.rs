@@ -1,5 +1,7 @@
 //! Tests that fork their process, or that change its limits or measure its memory. They run one after the other.
 
+#[path = "../support/alone.rs"]
+mod harness;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -10,10 +12,4 @@ mod memory;
 mod no_descriptor_left;
 mod watch;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Waits until no other test runs. A test calls it first, before it builds a runtime.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use harness::{alone, bytes_of};

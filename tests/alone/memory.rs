@@ -1,29 +1,17 @@
-//! Measures memory with an allocator that also counts the test harness. So the test creates many objects.
+//! The memory of pending sleeps.
 
-use std::{alloc::System, task::Waker};
+use std::task::Waker;
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio_wheel::{Sleep, Timer};
 
+use super::{alone, bytes_of};
 use crate::support::{current_thread, registered, secs};
-
-#[global_allocator]
-static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
-
-/// Returns the result of `make`, and the number of bytes that it holds.
-pub(super) fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
-    let region = Region::new(HEAP);
-    let made = make();
-    let change = region.change();
-    let bytes = (change.bytes_allocated).saturating_sub(change.bytes_deallocated);
-    (made, bytes)
-}
 
 /// Promise 13. The memory of the futures and the memory of their entries count together.
 #[test]
 fn a_pending_sleep_takes_at_most_80_bytes() {
     const MANY: usize = 10_000;
-    let _alone = super::alone();
+    let _alone = alone();
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
     let (sleeps, bytes) = bytes_of(|| {

@@ -6,8 +6,8 @@ use std::{fs, thread};
 
 use tokio_wheel::{Timer, sleep};
 
-use super::memory::bytes_of;
-use crate::support::{does_not_hang, ms, multi_thread, registered, secs};
+use super::bytes_of;
+use crate::support::{does_not_hang, ms, multi_thread, registered, secs, until_a_block_counts};
 
 /// Returns how often each watch of this process has switched to another thread.
 #[cfg(target_os = "linux")]
@@ -59,14 +59,6 @@ fn the_watch_of_an_idle_process_has_no_wake_ups() {
             }
         }
         // It wakes when somebody uses the timer.
-        runtime.block_on(async {
-            while Timer::current().metrics().blocks() == 0 {
-                let blocking = tokio::spawn(async {
-                    sleep(ms(1)).await;
-                    std::thread::sleep(ms(50));
-                });
-                blocking.await.unwrap();
-            }
-        });
+        runtime.block_on(until_a_block_counts());
     });
 }

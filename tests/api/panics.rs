@@ -61,6 +61,8 @@ fn a_runtime_without_time_is_told_in_the_callers_frame() {
     assert_panics(|| runtime.block_on(async { orphan.await }), disabled);
     let limited = timeout(ms(1), pending::<()>());
     assert_panics(|| runtime.block_on(async { limited.await }), disabled);
+    // A timeout of a ready future needs no timer.
+    runtime.block_on(async { timeout(ms(1), async {}).await.unwrap() });
     let mut ticks = interval(ms(1));
     assert_panics(|| runtime.block_on(async { ticks.tick().await }), disabled);
     let ticks = poll_fn(|cx| ticks.poll_tick(cx));

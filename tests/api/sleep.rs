@@ -11,39 +11,9 @@ use std::{
 use futures_core::FusedFuture;
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep, sleep_until};
+use tokio_wheel::{Duration, Instant, advance, sleep};
 
 use crate::support::{current_thread, does_not_hang, ms, paused, pending, secs, settle};
-
-/// A late driver may have to fire the sleep first. No time passes until then.
-#[tokio::test(start_paused = true)]
-async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_late() {
-    let start = Instant::now();
-    let _earlier = pending(sleep(ms(10)));
-    settle().await;
-    // The clock moves. The runtime looks at its timers only after this task has waited.
-    assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
-    assert_eq!(start.elapsed(), ms(50));
-
-    sleep_until(start + ms(20)).await;
-    assert_eq!(start.elapsed(), ms(50));
-}
-
-/// Two of tokio's own tests await such sleeps.
-#[test]
-fn a_paused_clock_moves_to_the_end_of_the_longest_sleep() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            sleep(Duration::MAX).await;
-            Timer::current().sleep(Duration::MAX - ms(1)).await;
-        });
-        paused().block_on(async {
-            let mut sleep = sleep(ms(5));
-            Pin::new(&mut sleep).reset_after(Duration::MAX);
-            sleep.await;
-        });
-    });
-}
 
 /// tokio's `sleep` panics there.
 #[test]

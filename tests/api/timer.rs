@@ -9,8 +9,7 @@ use tokio_wheel::{
 };
 
 use crate::support::{
-    assert_message, current_thread, ms, multi_thread, panics::panic_of, paused, pending, poll,
-    secs, settle,
+    assert_message, current_thread, ms, multi_thread, panics::panic_of, paused, pending, poll, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -166,22 +165,6 @@ async fn a_deadline_that_has_passed_waits_for_no_long_tick() {
 fn no_private_field_has_the_name_of_a_method() {
     let fields = format!("{:?}", Timer::builder());
     assert!(!fields.contains("high_resolution"), "{fields}");
-}
-
-/// The task of the driver ends too.
-#[tokio::test(start_paused = true)]
-async fn an_abandoned_timer_ends() {
-    let runtime = tokio::runtime::Handle::current().metrics();
-    let before = runtime.num_alive_tasks();
-    let timer = Timer::builder().build().unwrap();
-    let sleep = pending(timer.sleep(secs(60)));
-    drop(timer);
-    settle().await;
-    let alive = runtime.num_alive_tasks();
-    assert_eq!(alive, before + 1, "a future keeps the driver");
-    drop(sleep);
-    settle().await;
-    assert_eq!(runtime.num_alive_tasks(), before);
 }
 
 /// A future that outlives its timer does not start a default timer, so `install` still works.

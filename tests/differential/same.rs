@@ -8,10 +8,9 @@
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tokio::runtime::Runtime;
-use tokio_wheel::Instant;
 
 use super::{ours, program::program, programs, theirs};
-use crate::support::{current_thread, ms, multi_thread, paused, settle};
+use crate::support::{current_thread, multi_thread, paused};
 
 /// The number of programs, which take a few seconds without optimization.
 const PROGRAMS: u32 = 500;
@@ -66,31 +65,6 @@ fn programs_come_to_every_outcome() {
         }
     }
     assert_eq!(missing, []);
-}
-
-/// A program may reset a sleep and then only ask whether it has elapsed, without a poll.
-#[tokio::test(start_paused = true)]
-async fn is_elapsed_without_a_poll() {
-    macro_rules! is_elapsed {
-        ($($time:ident)::+) => {{
-            let mut seen = Vec::new();
-            let mut sleeps = [0; 3].map(|_| Box::pin($($time)::+::sleep(ms(5))));
-            let [_, reset, ready] = &mut sleeps;
-            ready.as_mut().await;
-            for sleep in [reset, ready] {
-                sleep.as_mut().reset(Instant::now() + ms(5));
-            }
-            for _ in 0..3 {
-                seen.push(sleeps.each_ref().map(|sleep| sleep.is_elapsed()));
-                $($time)::+::advance(ms(4)).await;
-                settle().await;
-            }
-            seen
-        }};
-    }
-    let theirs = is_elapsed!(tokio::time);
-    assert_eq!(theirs, [[false; 3], [false; 3], [false, true, true]]);
-    assert_eq!(is_elapsed!(tokio_wheel), theirs);
 }
 
 /// If the system takes the processor away for a millisecond, the timer comes first, in tokio as well. So the test asks

@@ -49,7 +49,7 @@ use crate::support::{
     Wakes, block_on, current_thread, does_not_hang, elsewhere,
     hostile::{Hook, PanicsOnDrop, quiet_panic, use_shard},
     ms, multi_thread, paused, pending as pending_sleep, poll, poll_once, registered, secs, settle,
-    wait_until, without_time,
+    wait_until,
 };
 
 const YEAR: Duration = secs(365 * 86_400);

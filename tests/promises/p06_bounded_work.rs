@@ -87,3 +87,33 @@ fn many_shards_leave_others_their_turns() {
         });
     });
 }
+
+/// Returns the largest depth of the shared queue while a crowd is woken that is due at once.
+fn depth_beside(crowd: usize, workers: usize) -> usize {
+    let runtime = multi_thread(workers);
+    let due = Instant::now() + ms(200);
+    let tasks = (0..crowd).map(|_| {
+        runtime.spawn(async move {
+            sleep_until(due).await;
+            Handle::current().metrics().global_queue_depth()
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let depths = tasks
+        .into_iter()
+        .map(|task| runtime.block_on(task).unwrap());
+    depths.max().unwrap()
+}
+
+/// A crowd does not bury the tasks that sockets wake, because it leaves room in the queue that all workers share. While other
+/// processes keep the processors busy, the runtime may look busy, and then a crowd wakes at once.
+#[test]
+fn a_crowd_leaves_room_in_the_shared_queue() {
+    does_not_hang(|| {
+        for workers in [1, 2] {
+            let depths = [(); 4].map(|()| depth_beside(20_000, workers));
+            let least = depths.into_iter().min().unwrap();
+            assert!(least < 1_000, "{depths:?} tasks, {workers} workers");
+        }
+    });
+}

@@ -7,7 +7,6 @@
     reason = "each test file uses a part"
 )]
 
-pub(crate) mod auto_traits;
 pub(crate) mod hostile;
 pub(crate) mod log;
 pub(crate) mod panics;
@@ -19,7 +18,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     task::{Context, Poll, Wake, Waker},
@@ -114,24 +113,36 @@ pub(crate) fn parks_when_settled(runtime: &Runtime) -> u64 {
     last
 }
 
-/// A waker that counts how often it was woken.
+/// What happens to the wakers of a task: how often one was woken, and whether all are dropped.
 #[derive(Default)]
-pub(crate) struct Wakes(AtomicUsize);
+pub(crate) struct Wakes {
+    count: AtomicUsize,
+    is_dropped: AtomicBool,
+}
 
 impl Wakes {
     pub(crate) fn new() -> (Arc<Self>, Waker) {
-        let wakes = Arc::new(Self::default());
-        (wakes.clone(), Waker::from(wakes))
+        struct Task(Arc<Wakes>);
+        impl Wake for Task {
+            fn wake(self: Arc<Self>) {
+                self.0.count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        impl Drop for Task {
+            fn drop(&mut self) {
+                self.0.is_dropped.store(true, Ordering::Relaxed);
+            }
+        }
+        let wakes = Arc::<Self>::default();
+        (wakes.clone(), Arc::new(Task(wakes)).into())
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
     }
-}
 
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -188,6 +199,17 @@ pub(crate) fn assert_message(error: &dyn Error, parts: &[&str]) {
     let message = error.to_string();
     for part in parts {
         assert!(message.contains(part), "{message:?} lacks {part:?}");
+    }
+}
+
+/// Blocks workers of the current runtime until its watch has counted a block.
+pub(crate) async fn until_a_block_counts() {
+    while Timer::current().metrics().blocks() == 0 {
+        let blocking = tokio::spawn(async {
+            tokio_wheel::sleep(ms(1)).await;
+            thread::sleep(ms(50));
+        });
+        blocking.await.unwrap();
     }
 }
 

@@ -15,3 +15,4 @@ mod schedule;
 mod serve;
 mod stream;
 mod tower;
+mod traits;

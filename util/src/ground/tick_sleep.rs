@@ -87,15 +87,16 @@ mod tests {
         }
     }
 
-    /// The clock begins in the middle of one of the timer's ticks.
+    /// The clock begins in the middle of one of the timer's ticks, and deadlines are a little before others.
     #[tokio::test(start_paused = true)]
     async fn it_is_ready_when_a_sleep_of_its_timer_is() {
         for tick in [10, 100, 1_000].map(Duration::from_millis) {
             let timer = Timer::builder().tick(tick).build().unwrap();
-            tokio::time::advance(tick * 3 / 10).await;
+            let [half, part] = [500, 300].map(Duration::from_micros);
+            tokio::time::advance(tick * 3 / 10 + half).await;
             let mut sleep = TickSleep::of(Some(&timer));
             for tenths in 1..40 {
-                let deadline = Instant::now() + tick * tenths / 10;
+                let deadline = Instant::now() + tick * tenths / 10 + part;
                 let until = sleep.clock.deadline(deadline);
                 let (ours, of_timer) = tokio::join!(
                     async {

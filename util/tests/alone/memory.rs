@@ -2,25 +2,15 @@
 
 use std::time::Duration;
 
-use stats_alloc::Region;
 use tokio_wheel_util::{
     delay_queue::DelayQueue,
     idle::{IdleSet, Touched},
 };
 
-use super::{HEAP, alone};
+use super::{alone, bytes_of};
 
 /// The number of bytes that the test harness may allocate.
 const LITTLE: usize = 16 * 1_024;
-
-/// Returns the result of `make`, and the number of bytes that it holds.
-fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
-    let region = Region::new(HEAP);
-    let made = make();
-    let change = region.change();
-    let bytes = (change.bytes_allocated).saturating_sub(change.bytes_deallocated);
-    (made, bytes)
-}
 
 /// A shard takes 13 KiB from its first key, and hardly anything before.
 #[test]

@@ -3,10 +3,8 @@
 #![cfg(feature = "delay_queue")]
 
 use std::{
-    future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
@@ -28,6 +26,5 @@ mod oracle;
 mod order;
 mod panics;
 mod timers;
-mod traits;
 mod wakes;
 mod work;

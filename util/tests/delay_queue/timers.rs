@@ -25,31 +25,3 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     }
     assert_eq!(ambient.metrics().pending(), 0);
 }
-
-/// An element expires when a sleep of the same timer does, and keeps its own deadline.
-#[tokio::test(start_paused = true)]
-async fn a_queue_of_a_coarse_timer_is_late_by_one_tick_at_most() {
-    for tick in [10, 100, 1_000] {
-        let timer = Timer::builder().tick(ms(tick)).build().unwrap();
-        for tenths in 0..20 {
-            tokio::time::advance(ms(tick / 10)).await;
-            let mut queue = DelayQueue::with_timer(&timer);
-            let deadline = Instant::now() + ms(tick * (25 + tenths) / 10);
-            let key = queue.insert_at((), deadline);
-            assert_eq!(queue.deadline(&key), deadline);
-            let expired = async {
-                assert!(queue.expired().await.is_some());
-                Instant::now()
-            };
-            let slept = async {
-                timer.sleep_until(deadline).await;
-                Instant::now()
-            };
-            let (expired, slept) = tokio::join!(expired, slept);
-            assert_eq!(expired, slept, "tick {tick} ms, {tenths}");
-            assert!(deadline <= expired && expired < deadline + ms(tick));
-        }
-        assert!(timer.metrics().fired() >= 20 && timer.metrics().pending() == 0);
-    }
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}

@@ -1,7 +1,5 @@
 //! Tests the handle of all connections: how many may be open, their limits, and the shutdown.
 
-use proptest::prelude::*;
-
 use super::*;
 
 /// Limits that are out of range panic in the code of the caller.
@@ -32,32 +30,6 @@ fn limits_outlive_their_handle() {
             assert_eq!(end.map(Result::unwrap), expected, "{limits:?}");
         }
     });
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
-
-    /// Connections that open at any time end at the earlier of two limits.
-    #[test]
-    fn deadlines_are_exact(
-        waits in prop::collection::vec(0..15_000_u64, 1..30),
-        idle in 10..90_u64,
-        age in 10..90_u64,
-    ) {
-        paused().block_on(async {
-            let limits = Limits::new().idle(secs(idle)).max_age(secs(age)).jitter(0.0);
-            let server = Server::new(Http1, limits);
-            let mut opened = Vec::new();
-            for wait in waits {
-                sleep(ms(wait)).await;
-                opened.push(server.connect());
-            }
-            let reason = if age <= idle { Reason::MaxAge } else { Reason::Idle };
-            for (_client, end) in opened {
-                assert_eq!(end.await.unwrap(), quiet(reason, secs(age.min(idle))));
-            }
-        });
-    }
 }
 
 #[test]

@@ -170,33 +170,6 @@ fn a_stream_ends_though_another_one_never_pauses() {
     });
 }
 
-/// hyper reads the second request after it has written the first response. So only the first request is lost.
-#[test]
-fn pipelined_requests_are_in_flight_until_their_answers_are_written() {
-    each_that(Protocol::is_http1, async |protocol| {
-        for reads in [true, false] {
-            let server = Server::new(protocol, limits());
-            let (mut client, end) = server.connect();
-            let requests = "GET /large HTTP/1.1\r\n\r\n".repeat(3);
-            client.write_all(requests.as_bytes()).await.unwrap();
-            let mut length = 0;
-            while reads && length < 3 * (8 << 20) {
-                let read = client.read(&mut [0; 65_536]).await.unwrap();
-                assert!(read > 0, "{length}");
-                length += read;
-                sleep(ms(100)).await;
-            }
-            let end = end.await.unwrap();
-            if reads {
-                assert_eq!(end, quiet(Reason::Idle, end.age));
-                assert!(end.age > secs(40), "{end:?}");
-            } else {
-                assert_eq!(end, cut(Reason::MaxAge, 1, secs(205)));
-            }
-        }
-    });
-}
-
 /// After each kind of response, the connection is idle from the instant at which the client has read it.
 #[test]
 fn each_kind_of_body_ends_its_request() {

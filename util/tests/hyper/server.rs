@@ -173,7 +173,6 @@ pub(crate) async fn serve(
 /// | `/none` | at once, without a body |
 /// | `/busy` | after work that lets other tasks run |
 /// | `/after/MS` | after `MS` milliseconds |
-/// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
 /// | `/full/SIZE` | at once, with a body of this size in one frame |
 /// | `/body/KIND` | at once, with a body of this kind |
@@ -181,16 +180,14 @@ pub(crate) async fn serve(
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
 /// | `/upload` | when the body of the request has ended |
 /// | `/early` | at once. Another task reads the body of the request |
-/// | `/upgrade` | changes the protocol to an echo |
 /// | `/fail` | the service fails |
 /// | `/panic` | the future of the service panics |
-pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Response<AnyBody>> {
+pub(crate) async fn answer(request: Request<Incoming>) -> io::Result<Response<AnyBody>> {
     let path = request.uri().path().to_owned();
     let path: Vec<_> = path.split('/').skip(1).collect();
     let number = |part: &str| part.parse().expect("a number");
     match path[..] {
         ["after", millis] => sleep(ms(number(millis))).await,
-        ["block", millis] => thread::sleep(ms(number(millis))),
         ["busy"] => {
             for _ in 0..100_000 {
                 coop::consume_budget().await;
@@ -198,20 +195,6 @@ pub(crate) async fn answer(mut request: Request<Incoming>) -> io::Result<Respons
         }
         ["upload"] => drop(request.into_body().collect().await),
         ["early"] => drop(tokio::spawn(request.into_body().collect())),
-        ["upgrade"] => {
-            let upgrade = hyper::upgrade::on(&mut request);
-            tokio::spawn(async move {
-                let io = TokioIo::new(upgrade.await.expect("the connection must upgrade"));
-                let (mut reader, mut writer) = tokio::io::split(io);
-                let _ = tokio::io::copy(&mut reader, &mut writer).await;
-            });
-            let response = Response::builder()
-                .status(hyper::StatusCode::SWITCHING_PROTOCOLS)
-                .header("connection", "upgrade")
-                .header("upgrade", "echo")
-                .body(Frames::new(0, 0, Duration::ZERO).boxed());
-            return Ok(response.unwrap());
-        }
         ["fail"] => return Err(io::Error::other("the test's own service fails")),
         ["panic"] => panic!("the test's own service panics"),
         _ => {}

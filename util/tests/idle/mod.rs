@@ -8,14 +8,12 @@ mod oracle;
 mod runtimes;
 mod shed;
 mod threads;
-mod traits;
 mod user_code;
 mod wakes;
 mod work;
 
 use std::{
     future::poll_fn,
-    hash::RandomState,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -27,7 +25,7 @@ use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::idle::{
-    Builder, IdleSet, Reaper,
+    IdleSet, Reaper,
     Touched::{self, Absent, Closed, Inserted, Present},
 };
 

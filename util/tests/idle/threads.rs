@@ -60,25 +60,3 @@ fn each_insertion_comes_out_exactly_once() {
         }
     });
 }
-
-/// After a thread has seen that the set is closed, it touches no key, also while the reaper still closes other shards.
-#[test]
-fn a_closed_set_stays_closed() {
-    does_not_hang(|| {
-        for _ in 0..200 {
-            let builder = IdleSet::builder(secs(60)).shards(1_024);
-            let (set, reaper) = builder.build();
-            let is_closed_at = |key| set.touch(&key) == Closed;
-            assert!((0..KEYS).all(|key| !is_closed_at(key)));
-            thread::scope(|scope| {
-                let seen = scope.spawn(|| {
-                    while !is_closed_at(0) && !is_closed_at(1) && !set.is_closed() {}
-                    let open = (0..KEYS).filter(|key| !is_closed_at(*key) || set.contains(key));
-                    (open.count(), set.len())
-                });
-                scope.spawn(|| drop(reaper));
-                assert_eq!(seen.join().unwrap(), (0, 0));
-            });
-        }
-    });
-}

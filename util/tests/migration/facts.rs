@@ -1,6 +1,7 @@
 //! Tests what the guide says about runtimes and the paused clock.
 
 use std::{
+    pin::Pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -138,28 +139,20 @@ async fn a_sleep_that_was_reset_may_wake_after_one_that_was_set_later() {
 /// ready.
 async fn both(duration: Duration) -> Vec<(Duration, Duration, bool)> {
     let mut ends = Vec::new();
-    for (tokio_registers, tokio_is_awaited) in
-        [(true, true), (true, false), (false, true), (false, false)]
-    {
+    for [first, awaited] in [[0, 0], [0, 1], [1, 0], [1, 1]] {
         let start = Instant::now();
-        let mut tokio = tokio_test::task::spawn(tokio::time::sleep(duration));
-        let mut wheel = tokio_test::task::spawn(tokio_wheel::sleep(duration));
-        if tokio_registers {
-            assert!(tokio.poll().is_pending() && wheel.poll().is_pending());
-        } else {
-            assert!(wheel.poll().is_pending() && tokio.poll().is_pending());
+        let (tokio, wheel) = (tokio::time::sleep(duration), tokio_wheel::sleep(duration));
+        let sleeps: [Pin<Box<dyn Future<Output = ()>>>; 2] = [Box::pin(tokio), Box::pin(wheel)];
+        let mut sleeps = sleeps.map(tokio_test::task::spawn);
+        for one in [first, 1 - first] {
+            assert!(sleeps[one].poll().is_pending());
         }
-        if tokio_is_awaited {
-            (&mut tokio).await;
-            let (tokio, is_other_woken) = (start.elapsed(), wheel.is_woken());
-            wheel.await;
-            ends.push((tokio, start.elapsed(), is_other_woken));
-        } else {
-            (&mut wheel).await;
-            let (wheel, is_other_woken) = (start.elapsed(), tokio.is_woken());
-            tokio.await;
-            ends.push((start.elapsed(), wheel, is_other_woken));
-        }
+        (&mut sleeps[awaited]).await;
+        let is_other_woken = sleeps[1 - awaited].is_woken();
+        let mut took = [start.elapsed(); 2];
+        (&mut sleeps[1 - awaited]).await;
+        took[1 - awaited] = start.elapsed();
+        ends.push((took[0], took[1], is_other_woken));
     }
     ends
 }

@@ -2,162 +2,139 @@
 
 use super::*;
 
-/// Schedules ten hostile tasks and ninety others for one time. The others must run, and the driver must continue.
-fn the_others_run<T: Send + 'static>(
-    hostile: impl Fn(&Scheduler, Duration) -> ScheduledTask<T> + Send + 'static,
-    and_then: impl Fn(ScheduledTask<T>) + Send + 'static,
-) {
-    does_not_hang(move || {
-        paused().block_on(async {
-            let scheduler = limited(200);
-            let runs = Count::default();
-            let mut hostiles = Vec::new();
-            for n in 0..100 {
-                if n % 10 == 0 {
-                    hostiles.push(hostile(&scheduler, ms(5)));
-                } else {
-                    let runs = runs.clone();
-                    let run = async move { runs.add() };
-                    drop(scheduler.schedule(ms(5), run).unwrap());
-                }
-            }
-            sleep(ms(50)).await;
-            assert_eq!(runs.get(), 90);
-            hostiles.into_iter().for_each(&and_then);
-            assert_eq!(limit::room(&scheduler), 200);
-            assert_eq!(
-                output(scheduler.schedule(ms(5), async { 7 }).unwrap()).await,
-                7
-            );
-            assert!(!scheduler.is_shutdown());
-            assert_eq!(alive(), 1, "the driver");
-        });
-    });
-}
+/// Checks a hostile task after its time.
+type Check = Box<dyn FnOnce() + Send>;
+/// Schedules a hostile task.
+type Hostile = fn(&Scheduler, Duration) -> Check;
 
 fn ended<T: 'static>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
     assert!(task.is_finished());
     assert_ready!(poll(&mut task, Waker::noop()))
 }
 
-fn is_panic<T: 'static>(task: ScheduledTask<T>) {
-    assert!(ended(task).err().unwrap().is_panic());
+fn is_panic<T: Send + 'static>(task: ScheduledTask<T>) -> Check {
+    Box::new(|| assert!(ended(task).err().unwrap().is_panic()))
 }
 
-#[test]
-fn when_a_run_panics() {
-    let hostile = |scheduler: &Scheduler, delay| {
-        let task = scheduler.schedule(delay, async { quiet_panic() });
-        task.unwrap()
-    };
-    the_others_run(hostile, is_panic);
+fn panics_as_it_is_dropped<T: Send + 'static>(task: ScheduledTask<T>) -> Check {
+    Box::new(|| assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err()))
 }
 
-/// The payload of the panic also panics when the handle or the error drops it. A `CancelHandle` does not keep it.
-#[test]
-fn when_a_panics_payload_panics() {
-    let hostile = |scheduler: &Scheduler, delay| {
-        let run: Run = Box::pin(async { resume_unwind(Box::new(PanicsOnDrop)) });
-        scheduler.schedule(delay, run).unwrap()
-    };
-    the_others_run(hostile, |task| {
-        let error = ended(task).err().unwrap();
-        assert!(error.is_panic());
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(error))).is_err());
-    });
-    the_others_run(hostile, |task| {
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
-    });
-    the_others_run(detached(hostile), drop);
+/// Drops the handle, apart from its `CancelHandle`. Without a handle, an output or a payload panics in the run.
+fn detached<T: Send + 'static>(task: ScheduledTask<T>) -> Check {
+    let handle = task.cancel_handle();
+    Box::new(move || assert!(handle.is_finished()))
 }
 
-/// Drops the handle of each hostile task, apart from its `CancelHandle`. Returns another task.
-fn detached<T>(
-    hostile: impl Fn(&Scheduler, Duration) -> ScheduledTask<T> + Send + 'static,
-) -> impl Fn(&Scheduler, Duration) -> ScheduledTask<()> + Send + 'static {
-    move |scheduler, delay| {
-        let handle = hostile(scheduler, delay).cancel_handle();
-        let task = scheduler.schedule(delay, async move { drop(handle) });
-        task.unwrap()
-    }
+/// A run that is ready with an output. Its future panics as it is dropped.
+fn panics_after_its_run<T>(output: fn() -> T) -> impl Future<Output = T> {
+    let held = PanicsOnDrop;
+    std::future::poll_fn(move |_| {
+        let _future_holds = &held;
+        Poll::Ready(output())
+    })
 }
 
-#[test]
-fn when_a_future_panics_as_it_is_dropped_after_its_run() {
-    let hostile = |scheduler: &Scheduler, delay| {
-        let held = PanicsOnDrop;
-        let run = std::future::poll_fn(move |_| {
-            let _future_holds = &held;
-            Poll::Ready(7)
-        });
-        scheduler.schedule(delay, run).unwrap()
-    };
-    the_others_run(hostile, is_panic);
+/// The payload of this panic also panics when it is dropped.
+async fn payload() {
+    resume_unwind(Box::new(PanicsOnDrop));
 }
 
-/// The run is ready, its future panics as it is dropped, and then the output does.
-#[test]
-fn when_a_future_and_its_output_panic_as_they_are_dropped() {
-    let hostile = |scheduler: &Scheduler, delay| {
-        let on_drop = PanicsOnDrop;
-        let run = std::future::poll_fn(move |_| {
-            let _owned = &on_drop;
-            Poll::Ready(PanicsOnDrop)
-        });
-        scheduler.schedule(delay, run).unwrap()
-    };
-    the_others_run(hostile, is_panic);
-}
-
-/// The output panics in the caller that drops the handle. Without a handle it panics in the run.
-#[test]
-fn when_an_output_panics_as_it_is_dropped() {
-    let hostile =
-        |scheduler: &Scheduler, delay| scheduler.schedule(delay, async { PanicsOnDrop }).unwrap();
-    the_others_run(hostile, |task| {
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
-    });
-    the_others_run(detached(hostile), drop);
-}
-
-#[test]
-fn when_a_closure_panics_as_it_is_dropped() {
-    let hostile = |scheduler: &Scheduler, delay| {
+const HOSTILE: [(&str, Hostile); 10] = [
+    ("a run panics", |scheduler, delay| {
+        is_panic(scheduler.schedule(delay, async { quiet_panic() }).unwrap())
+    }),
+    ("the payload panics in the error", |scheduler, delay| {
+        let task = scheduler.schedule(delay, payload()).unwrap();
+        Box::new(|| {
+            let error = ended(task).unwrap_err();
+            assert!(error.is_panic());
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(error))).is_err());
+        })
+    }),
+    ("the payload panics in the handle", |scheduler, delay| {
+        panics_as_it_is_dropped(scheduler.schedule(delay, payload()).unwrap())
+    }),
+    ("the payload panics in the run", |scheduler, delay| {
+        detached(scheduler.schedule(delay, payload()).unwrap())
+    }),
+    ("the future panics after its run", |scheduler, delay| {
+        is_panic(
+            scheduler
+                .schedule(delay, panics_after_its_run(|| 7))
+                .unwrap(),
+        )
+    }),
+    (
+        "the future panics, and then the output",
+        |scheduler, delay| {
+            let run = panics_after_its_run(|| PanicsOnDrop);
+            is_panic(scheduler.schedule(delay, run).unwrap())
+        },
+    ),
+    ("the output panics in the handle", |scheduler, delay| {
+        panics_as_it_is_dropped(scheduler.schedule(delay, async { PanicsOnDrop }).unwrap())
+    }),
+    ("the output panics in the run", |scheduler, delay| {
+        detached(scheduler.schedule(delay, async { PanicsOnDrop }).unwrap())
+    }),
+    ("a closure panics as it is dropped", |scheduler, delay| {
         let held = PanicsOnDrop;
         let make = move || {
             let _closure_holds = &held;
             async { ControlFlow::Break(()) }
         };
-        let task = scheduler.schedule_at_fixed_rate(delay, ms(1), make);
-        task.unwrap()
-    };
-    the_others_run(hostile, is_panic);
-}
-
-/// A periodic task that is canceled during a run drops its closure after the run.
-#[test]
-fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
-    let hostile = |scheduler: &Scheduler, delay| {
+        is_panic(
+            scheduler
+                .schedule_at_fixed_rate(delay, ms(1), make)
+                .unwrap(),
+        )
+    }),
+    // Canceled during a run, a periodic task drops its closure after the run.
+    ("a canceled periodic task panics", |scheduler, delay| {
         let handle = Arc::new(OnceLock::<ScheduledTask<_>>::new());
-        let held = PanicsOnDrop;
-        let make = {
-            let handle = handle.clone();
-            move || {
-                let _closure_holds = &held;
-                assert!(handle.get().unwrap().cancel());
-                async {}
-            }
+        let (own, held) = (handle.clone(), PanicsOnDrop);
+        let make = move || {
+            let _closure_holds = &held;
+            assert!(own.get().unwrap().cancel());
+            async {}
         };
         let task = scheduler.schedule_at_fixed_rate(delay, ms(1), make);
         handle.set(task.unwrap()).ok();
-        let waits = scheduler.schedule(delay, async move {
-            while !handle.get().unwrap().is_finished() {
-                yield_now().await;
-            }
+        Box::new(move || assert!(handle.get().unwrap().is_finished()))
+    }),
+];
+
+/// Ten hostile tasks and ninety others have one deadline. The others run, and the driver goes on.
+#[test]
+fn the_others_run() {
+    for (name, hostile) in HOSTILE {
+        does_not_hang(move || {
+            println!("{name}");
+            paused().block_on(async {
+                let scheduler = limited(200);
+                let runs = Count::default();
+                let mut checks = Vec::new();
+                for n in 0..100 {
+                    if n % 10 == 0 {
+                        checks.push(hostile(&scheduler, ms(5)));
+                    } else {
+                        let runs = runs.clone();
+                        let run = async move { runs.add() };
+                        drop(scheduler.schedule(ms(5), run).unwrap());
+                    }
+                }
+                sleep(ms(50)).await;
+                assert_eq!(runs.get(), 90);
+                checks.into_iter().for_each(|check| check());
+                assert_eq!(limit::room(&scheduler), 200);
+                let next = scheduler.schedule(ms(5), async { 7 }).unwrap();
+                assert_eq!(output(next).await, 7);
+                assert!(!scheduler.is_shutdown());
+                assert_eq!(alive(), 1, "the driver");
+            });
         });
-        waits.unwrap()
-    };
-    the_others_run(hostile, drop);
+    }
 }
 
 /// Every end of a task catches a waker that panics. `ground::waker` tests a waker that panics when it is cloned or dropped.

@@ -30,9 +30,7 @@ use crate::support::{
 
 mod accounting;
 mod awaiting;
-mod blocked;
 mod cancel;
-mod crowds;
 mod errors;
 mod hostile_tasks;
 mod limit;
@@ -41,7 +39,6 @@ mod periodic;
 mod reentrancy;
 mod runtime_end;
 mod shutdown;
-mod traits;
 
 /// Builds a scheduler that accepts at most `max` waiting tasks.
 fn limited(max: usize) -> Scheduler {

@@ -38,21 +38,6 @@ async fn a_deadline_that_has_passed_is_due_at_once() {
     }
 }
 
-/// The same holds outside of the runtime on a real clock, with a tick of an hour.
-#[test]
-fn a_plain_thread_may_schedule_what_is_due_at_once() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let scheduler = runtime.block_on(async { with_tick(secs(3_600)) });
-        for ago in [Duration::ZERO, ms(1)] {
-            let task = scheduler.schedule_at(Instant::now() - ago, async { 7 });
-            assert_eq!(tokio_test::block_on(task.unwrap()).unwrap(), 7);
-        }
-        let task = scheduler.schedule(Duration::ZERO, async { 8 });
-        assert_eq!(tokio_test::block_on(task.unwrap()).unwrap(), 8);
-    });
-}
-
 #[test]
 fn a_task_runs_on_the_timers_runtime_wherever_it_is_scheduled() {
     does_not_hang(|| {
@@ -97,25 +82,4 @@ async fn a_tokio_task_exists_for_the_run_alone() {
     assert_eq!(scheduler.pending(), 0);
     sleep(ms(55)).await;
     assert_eq!(alive(), driver);
-}
-
-/// A task blocks its thread until a later task has run.
-#[test]
-fn a_slow_task_stalls_neither_the_wheel_nor_other_tasks() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let scheduler = runtime.block_on(async { Scheduler::new() });
-        let (free, freed) = mpsc::channel();
-        let slow = scheduler.schedule(Duration::ZERO, async move { freed.recv().unwrap() });
-        let slow = slow.unwrap();
-        wait_until(|| slow.is_started());
-        for delay in [0, 1, 5, 0] {
-            let quick = scheduler.schedule(ms(delay), async {}).unwrap();
-            tokio_test::block_on(quick).unwrap();
-        }
-        assert!(!slow.is_finished());
-        let frees = scheduler.schedule(ms(1), async move { free.send(7).unwrap() });
-        tokio_test::block_on(frees.unwrap()).unwrap();
-        assert_eq!(tokio_test::block_on(slow).unwrap(), 7);
-    });
 }

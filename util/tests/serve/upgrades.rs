@@ -14,7 +14,7 @@ use tokio_wheel_util::io::{TunnelReason, tunnel};
 use super::*;
 
 /// The server answers both kinds of requests, and copies between the client and a backend. The limits of the connection
-/// are shorter than those of the tunnel.
+/// are shorter than those of the tunnel, and the server shuts down.
 #[test]
 fn a_tunnel_limits_an_upgraded_connection() {
     for (method, status) in [
@@ -53,6 +53,9 @@ fn a_tunnel_limits_an_upgraded_connection() {
             assert_eq!(response.status(), status);
             let mut client = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
 
+            assert_eq!(connections.counts().ended(Reason::Closed), 1);
+            connections.shutdown().await;
+            server.await.unwrap().unwrap();
             for _ in 0..3 {
                 sleep(secs(50)).await;
                 client.write_all(b"ping").await.unwrap();
@@ -68,7 +71,6 @@ fn a_tunnel_limits_an_upgraded_connection() {
             assert_eq!((end.a_to_b, end.b_to_a), (12, 15));
             assert_eq!(start.elapsed(), secs(60));
             assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
-            server.abort();
         });
     }
 }

@@ -189,10 +189,6 @@ pub(crate) fn fire() -> Vec<Turn> {
         .into()
 }
 
-pub(crate) fn storm() -> Vec<Turn> {
-    vec![each(&usual(), &Task::Fire(fire::Scene::Storm))]
-}
-
 pub(crate) fn lateness() -> Vec<Turn> {
     let more = [
         PeerKind::TokioWheelHigh,
@@ -215,7 +211,7 @@ pub(crate) fn scheduled() -> Vec<Turn> {
     vec![scheduled, each(&compatible(), &Task::Spawned)]
 }
 
-pub(crate) fn wakeups() -> Vec<Turn> {
+fn wakeups() -> Vec<Turn> {
     let job = |shards| Job::new(OURS, Task::Wakeup(shards));
     vec![wakeup::SHARDS.map(job).into()]
 }

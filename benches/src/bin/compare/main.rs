@@ -58,8 +58,6 @@ enum Command {
     Ops(jobs::Ops),
     /// Measures how late sleeps fire that are spread over a second: beside a busy task, and alone.
     Fire,
-    /// Measures how long sleeps with one deadline take to wake, and how long another task waits.
-    Storm,
     /// Measures how late timers and threads wake from sleeps of 1 to 100 ms.
     Lateness,
     /// Measures the memory of a pending sleep, and of a stream with all limits.
@@ -68,8 +66,6 @@ enum Command {
     Scheduled,
     /// Measures how late timers fire on a runtime whose workers always have another task to run.
     Saturated(jobs::Saturated),
-    /// Measures the CPU time of a driver's wake-up that fires one timer, for several numbers of shards.
-    Wakeup,
     /// Measures churn and reset on 1, 2, 4 and so on up to all cores, in less than five minutes, and
     /// prints them beside the model of docs/scaling.md.
     Cores,
@@ -90,12 +86,10 @@ fn main() -> anyhow::Result<()> {
         None => Some(jobs::short()),
         Some(Command::Ops(ops)) => Some(ops.turns()),
         Some(Command::Fire) => Some(jobs::fire()),
-        Some(Command::Storm) => Some(jobs::storm()),
         Some(Command::Lateness) => Some(jobs::lateness()),
         Some(Command::Memory) => Some(jobs::memory()),
         Some(Command::Scheduled) => Some(jobs::scheduled()),
         Some(Command::Saturated(saturated)) => Some(saturated.turns()),
-        Some(Command::Wakeup) => Some(jobs::wakeups()),
         Some(Command::Cores) => Some(jobs::cores_in_use()),
         Some(Command::Plot { file }) => {
             let context = || format!("cannot read {}", file.display());

@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncWriteExt as _, BufStream},
@@ -29,7 +28,7 @@ use crate::{
     clients::{Clients, FRAMES, Load},
     net::{self, BUFFER, Frame, MS},
     report::{self, Compare, Figure, Table},
-    timeline::{Plot, Trips, waits},
+    timeline::{Plot, Trips, answered, timeline, waits},
     timer::Timer,
 };
 
@@ -153,20 +152,9 @@ fn measure(timer: Timer, mut blocks: Blocks) -> anyhow::Result<(Vec<Figure>, Tri
         rate: Some(RATE),
         ..Load::closed(0)
     })?;
-    let trips = trips.iter().map(|trip| Some((trip.due, trip.answer?.0)));
-    let trips: Option<Vec<_>> = trips.collect();
-    let trips = trips.context("a request got no answer within 20 s")?;
-    let mut timeline = vec![0.0_f64; ((2 * AROUND) / MS + blocks.length) as usize];
-    for start in blocks.starts() {
-        for &(due, time) in &trips {
-            let place = (due + AROUND)
-                .checked_sub(start)
-                .map(|it| (it / MS) as usize);
-            if let Some(longest) = place.and_then(|place| timeline.get_mut(place)) {
-                *longest = longest.max(time as f64 / MS as f64);
-            }
-        }
-    }
+    let trips = answered(&trips)?;
+    let around = (AROUND, 2 * AROUND + blocks.length * MS);
+    let timeline = timeline(&trips, blocks.starts(), around);
     let window: Late = trips.iter().map(|&(_, time)| time as i64).collect();
     let (late, latest): (f64, f64) = server.ask(&())?;
     let figures = vec![

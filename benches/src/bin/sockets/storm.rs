@@ -37,7 +37,7 @@ use crate::{
     clients::{Clients, FRAMES, Load, Trip},
     net::{self, BUFFER, Frame, MS},
     report::{self, Compare, Figure, Table},
-    timeline::{Plot, Trips, of, waits},
+    timeline::{Plot, Trips, answered, of, timeline, waits},
     timer::Timer,
 };
 
@@ -235,20 +235,15 @@ fn sum_up(
     trips: &[Trip],
     (early, pending): (u64, u64),
 ) -> anyhow::Result<(Vec<Figure>, Trips)> {
-    let round_trips = trips.iter().map(|trip| Some((trip.due, trip.answer?.0)));
-    let round_trips: Option<Vec<_>> = round_trips.collect();
-    let round_trips = round_trips.context("an active connection got no answer within 20 s")?;
+    let round_trips = answered(trips)?;
     let (from, to) = (storm.at, storm.at + storm.window);
     let ends = round_trips.iter().map(|(due, time)| due + time);
     let mut ends: Vec<_> = ends.map(|end| end.clamp(from, to)).collect();
     ends.extend([from, to]);
     ends.sort_unstable();
     let silence = ends.windows(2).map(|pair| pair[1] - pair[0]).max();
-    let mut timeline = vec![0.0_f64; ((BEFORE + storm.window) / MS) as usize];
-    for &(due, time) in round_trips.iter().filter(|&&(due, _)| due >= from - BEFORE) {
-        let longest = &mut timeline[((due + BEFORE - from) / MS) as usize];
-        *longest = longest.max(ms(time));
-    }
+    let shown = (BEFORE, BEFORE + storm.window);
+    let timeline = timeline(&round_trips, [from].into_iter(), shown);
     let within = round_trips.iter().filter(|&&(due, _)| due >= from);
     let window: Late = within.map(|&(_, time)| time as i64).collect();
     let figures = vec![

@@ -10,7 +10,7 @@ use tokio_wheel_benches::{
     stats::median,
 };
 
-use crate::{net::MS, timer::Timer};
+use crate::{clients::Trip, net::MS, timer::Timer};
 
 /// The round trips of one run.
 pub(crate) struct Trips {
@@ -18,6 +18,32 @@ pub(crate) struct Trips {
     pub(crate) window: Late,
     /// For each millisecond, the longest round trip scheduled in it, in milliseconds. 0 if none was scheduled.
     pub(crate) timeline: Vec<f64>,
+}
+
+/// Returns when each round trip was due, and how long it took. Fails if a request got no answer.
+pub(crate) fn answered(trips: &[Trip]) -> anyhow::Result<Vec<(u64, u64)>> {
+    let trips = trips.iter().map(|trip| Some((trip.due, trip.answer?.0)));
+    let trips: Option<_> = trips.collect();
+    trips.context("a request got no answer within 20 s")
+}
+
+/// Returns the timeline of so many nanoseconds that begins so long before each start.
+pub(crate) fn timeline(
+    trips: &[(u64, u64)],
+    starts: impl Iterator<Item = u64>,
+    (before, length): (u64, u64),
+) -> Vec<f64> {
+    let mut timeline = vec![0.0_f64; (length / MS) as usize];
+    for start in starts {
+        for &(due, time) in trips {
+            let place = (due + before).checked_sub(start);
+            let longest = place.and_then(|place| timeline.get_mut((place / MS) as usize));
+            if let Some(longest) = longest {
+                *longest = longest.max(time as f64 / MS as f64);
+            }
+        }
+    }
+    timeline
 }
 
 pub(crate) fn of(all: &[Trips], timer: Timer) -> impl Iterator<Item = &Trips> {
