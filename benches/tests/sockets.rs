@@ -67,3 +67,19 @@ fn a_task_blocks_beside_all_timers() {
     );
     assert!(folder.join("blocking.svg").exists());
 }
+
+/// The scene itself fails if bytes are missing.
+#[test]
+fn a_tunnel_copies_beside_tokio() {
+    let printed = run(&["tunnel", "--mebibytes=1", "--buffers=2"]);
+    for ways in ["one way, 2 KiB", "both ways, 2 KiB"] {
+        assert_eq!(rows(&printed, ways).len(), 1, "{printed}");
+    }
+}
+
+#[test]
+fn serve_answers_beside_axum() {
+    let printed = run(&["serve"]);
+    let servers = printed.lines().filter(|line| line.ends_with('x'));
+    assert_eq!(servers.count(), 4, "{printed}");
+}

@@ -14,6 +14,7 @@ mod serve;
 mod storm;
 mod timeline;
 mod timer;
+mod tunnel;
 
 use clap::Parser;
 use tokio_wheel_benches::lab;
@@ -36,6 +37,8 @@ enum Args {
     Calm(calm::Args),
     /// Shows what `serve` with limits costs beside `axum::serve`.
     Serve(serve::Args),
+    /// Shows what a tunnel with limits costs beside `tokio::io::copy_bidirectional`.
+    Tunnel(tunnel::Args),
     /// Plays a role for the process that started this one.
     #[command(hide = true)]
     Child { role: String },
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Args::Blocked(args) => blocked::run(&args),
         Args::Calm(args) => calm::run(&args),
         Args::Serve(args) => serve::run(&args),
+        Args::Tunnel(args) => tunnel::run(&args),
         Args::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;
             play(role, timer)
