@@ -24,7 +24,8 @@ use tokio_wheel::Duration;
 
 use super::{
     ScheduledTask, Scheduler, TaskError,
-    entry::{Entry, Task},
+    entry::Entry,
+    task::Task,
     work::{Pace, Periodic, Work},
 };
 
@@ -408,5 +409,22 @@ fn wait_idle_races_the_end() {
         run_tasks(&runtime);
         let (is_ready, wakes, _idle) = waiting.join().unwrap();
         assert!(is_ready || wakes.count() == 1);
+    });
+}
+
+/// Never lost: a shutdown returns a task, or the thread that then waits until the scheduler is idle waits for its run.
+#[test]
+fn wait_idle_races_wake() {
+    model(|scheduler, runtime| {
+        let (_task, entry, witness) = once(&scheduler);
+        let waiting = thread::spawn(move || {
+            let left = scheduler.shutdown().len();
+            let idle = std::pin::pin!(scheduler.wait_idle());
+            let polled = idle.poll(&mut Context::from_waker(Waker::noop()));
+            polled.is_pending() || left + witness.runs() == 1
+        });
+        entry.wake();
+        run_tasks(&runtime);
+        assert!(waiting.join().unwrap());
     });
 }
