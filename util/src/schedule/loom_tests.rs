@@ -348,9 +348,12 @@ fn runtime_end_races_schedule() {
         let held = witness.clone();
         let scheduling = {
             let scheduler = scheduler.clone();
-            thread::spawn(move || scheduler.schedule(HOUR, async move { held.run() }).ok())
+            thread::spawn(move || {
+                let _ = scheduler.pending();
+                scheduler.schedule(HOUR, async move { held.run() }).ok()
+            })
         };
-        // Loom sees the locks of the timer no more than it sees the runtime. This access tells it when the runtime may end.
+        // Loom sees the locks of the timer no more than it sees the runtime. The accesses tell it when the runtime may end.
         let _ = scheduler.pending();
         drop(runtime);
         if let Some(mut task) = scheduling.join().unwrap() {
