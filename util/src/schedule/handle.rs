@@ -6,7 +6,7 @@ use std::{fmt, future::Future, marker::PhantomData, pin::Pin};
 
 use tokio::{task::coop, time::Instant};
 
-use super::{entry::Task, error::TaskError};
+use super::{error::TaskError, task::Task};
 
 /// A handle to a scheduled task.
 ///

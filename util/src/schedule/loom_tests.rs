@@ -24,7 +24,8 @@ use tokio_wheel::Duration;
 
 use super::{
     ScheduledTask, Scheduler, TaskError,
-    entry::{Entry, Task},
+    entry::Entry,
+    task::Task,
     work::{Pace, Periodic, Work},
 };
 
@@ -347,9 +348,12 @@ fn runtime_end_races_schedule() {
         let held = witness.clone();
         let scheduling = {
             let scheduler = scheduler.clone();
-            thread::spawn(move || scheduler.schedule(HOUR, async move { held.run() }).ok())
+            thread::spawn(move || {
+                let _ = scheduler.pending();
+                scheduler.schedule(HOUR, async move { held.run() }).ok()
+            })
         };
-        // Loom sees the locks of the timer no more than it sees the runtime. This access tells it when the runtime may end.
+        // Loom sees the locks of the timer no more than it sees the runtime. The accesses tell it when the runtime may end.
         let _ = scheduler.pending();
         drop(runtime);
         if let Some(mut task) = scheduling.join().unwrap() {
@@ -408,5 +412,22 @@ fn wait_idle_races_the_end() {
         run_tasks(&runtime);
         let (is_ready, wakes, _idle) = waiting.join().unwrap();
         assert!(is_ready || wakes.count() == 1);
+    });
+}
+
+/// Never lost: a shutdown returns a task, or the thread that then waits until the scheduler is idle waits for its run.
+#[test]
+fn wait_idle_races_wake() {
+    model(|scheduler, runtime| {
+        let (_task, entry, witness) = once(&scheduler);
+        let waiting = thread::spawn(move || {
+            let left = scheduler.shutdown().len();
+            let idle = std::pin::pin!(scheduler.wait_idle());
+            let polled = idle.poll(&mut Context::from_waker(Waker::noop()));
+            polled.is_pending() || left + witness.runs() == 1
+        });
+        entry.wake();
+        run_tasks(&runtime);
+        assert!(waiting.join().unwrap());
     });
 }

@@ -79,7 +79,7 @@ mod list;
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
-mod places;
+mod task;
 mod unstarted;
 mod work;
 
@@ -88,16 +88,15 @@ pub use handle::{CancelHandle, ScheduledTask};
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
-use std::{fmt, future::Future, mem, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
-use crate::{ground::sync::lock, limit::saturating_add};
+use crate::limit::saturating_add;
 use entry::Entry;
 use list::Shard;
-use places::Places;
 use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
@@ -637,11 +636,8 @@ impl Scheduler {
     pub fn shutdown(&self) -> Vec<Unstarted> {
         // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        for (waker, sleep) in closed.into_iter().flat_map(Places::into_values) {
-            drop(sleep);
-            waker.wake();
-        }
-        let mut left = mem::take(&mut *lock(&self.shards[0].common.unstarted));
+        let waiting = closed.into_iter().flatten();
+        let mut left: Vec<_> = waiting.filter_map(|task| task.give_back()).collect();
         left.sort_by_key(Unstarted::deadline);
         left
     }

@@ -81,6 +81,28 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
     });
 }
 
+/// The scheduler's runtime has ended, or that of its timer.
+#[test]
+fn a_scheduler_on_the_timer_of_another_runtime_refuses_tasks_after_either_end() {
+    for timers_runtime_ends in [false, true] {
+        let (home, other) = (current_thread(), current_thread());
+        let timer = other.block_on(async { Timer::current() });
+        let scheduler = home.block_on(async { Scheduler::builder().timer(&timer).build() });
+        assert!(!scheduler.is_shutdown());
+        let kept = match timers_runtime_ends {
+            true => (home, drop(other)).0,
+            false => (other, drop(home)).0,
+        };
+        assert!(scheduler.is_shutdown());
+        for delay in [Duration::ZERO, secs(60)] {
+            let refused = scheduler.schedule(delay, async {}).unwrap_err();
+            assert!(refused.is_shutdown());
+        }
+        assert_eq!(scheduler.pending(), 0);
+        drop(kept);
+    }
+}
+
 /// The handle of a task that has ended keeps the result, but no scheduler.
 #[tokio::test(start_paused = true)]
 async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
