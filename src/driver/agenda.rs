@@ -11,7 +11,8 @@
 //!    after it has read the last published tick: it lowers the armed tick to the earliest published tick.
 //! 2. A registration compares its deadline with the published tick of its shard, under the lock of the shard. If the
 //!    deadline is not earlier, the registration does nothing more.
-//! 3. If it is earlier, the registration publishes it, releases the lock, and *lowers* the armed tick.
+//! 3. If it is earlier, the registration publishes it (of a coarse slot the start, when its entries cascade), releases
+//!    the lock, and *lowers* the armed tick.
 //! 4. If that changes the armed tick, the registering thread makes the driver wake earlier ([`Agenda::wake_for`]).
 //! 5. Only the thread that takes a turn raises the armed tick and the published ticks. So a burst of registrations and
 //!    cancellations sets the alarm only once.

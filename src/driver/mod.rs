@@ -31,7 +31,7 @@
 //!    shared: the waker  ---------------------->  shared: the driver's task
 //!        |                                          |
 //!        v                                          v
-//!    drive        fires the expired entries, one shard after the other     ------>  the futures' wakers
+//!    drive        fires expired entries, and cascades others to finer slots     ------>  the futures' wakers
 //!        |
 //!        v
 //!    agenda       arms for the earliest tick of all shards, and sets the alarm

@@ -1,8 +1,8 @@
 //! A thread's access to a timer: its shard, its clock, and what it shares with the driver.
 //!
 //! If a timer has as many shards as its runtime has workers, each worker has a registrar of its own. All
-//! futures that register on a worker share the worker's registrar. A registration writes to the reference
-//! count of the registrar and to the lock of the shard. In the common case, no other worker writes to the
+//! futures that register on a worker share the worker's registrar. A registration writes to the lock of the
+//! shard, and seldom to the reference count of the registrar. In the common case, no other worker writes to the
 //! cache lines of the registrar and the shard.
 
 use std::{

@@ -11,7 +11,7 @@
 //! * No thread allocates or frees memory under the lock, because allocating and freeing can take long (see
 //!   `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
 //!   `driver::loom_tests::refill_races_free`.
-//! * An entry stays in the wheel until `deregister`, `fire`, `visit` or `close` removes it. A future that is dropped
+//! * An entry stays in the wheel until its future, a fire or `close` removes it. A future that is dropped
 //!   on its worker may keep its entry as [spare](super::entry). After `visit` or `close`, the future of the entry finds
 //!   that the entry's key is absent.
 //! * Whenever the lock is free, no entry has a deadline before the [published](Published) tick. So a driver does not need

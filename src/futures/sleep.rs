@@ -432,7 +432,7 @@ impl Timer {
     }
 }
 
-// A sleep catches the panics of the user code that it runs. A panic therefore cannot interrupt a change. `Sleep` has the
+// A panic of a waker's clone or drop interrupts no change: they run before or after it. `Sleep` has the
 // two traits even if one of its fields does not have them.
 impl UnwindSafe for Sleep {}
 impl RefUnwindSafe for Sleep {}

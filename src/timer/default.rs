@@ -11,25 +11,25 @@
 //! | state | the thread | a registration |
 //! |---|---|---|
 //! | (nothing) | has not used a default timer | looks the timer up |
-//! | `Asks` | may be a worker of another runtime whose task has entered the remembered runtime's handle, or may run one runtime after another | asks which runtime is current, and looks the timer up if it is another one |
-//! | `Worker` | is a worker of the remembered runtime | uses the timer |
+//! | asks | may be a worker of another runtime whose task has entered the remembered runtime's handle, or may run one runtime after another | asks which runtime is current, and looks the timer up if it is another one |
+//! | is a worker | is a worker of the remembered runtime | uses the timer |
 //!
 //! # Rules
 //!
-//! * A look-up replaces the memory. The new state is `Asks`.
-//! * `Asks` becomes `Worker` when the thread runs a [`witness`]. `worker_index` only shows that the thread is
+//! * A look-up replaces the memory. The thread then asks.
+//! * A thread that asks becomes a worker when it runs a [`witness`]. `worker_index` only shows that the thread is
 //!   a worker of some runtime, but a runtime runs its tasks on its own workers. So a worker of a multi-thread runtime
 //!   spawns a task on the remembered runtime, which usually runs next on the same thread. Test:
 //!   `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
 //! * A thread that has another worker index than at the look-up looks the timer up again. After
 //!   `block_in_place` it may be another worker, with another shard.
-//! * A thread in the state `Worker` keeps the entries of dropped futures for the next futures (see
+//! * Such a worker keeps the entries of dropped futures for the next futures (see
 //!   [`entry`](crate::driver::entry)). A thread in another state may never register again.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
 //!   (`Sleep::poll_elsewhere`).
 //! * [`Timer::current`] always asks which runtime is current.
 //!
-//! A worker of a runtime may run code of another runtime. In the state `Worker`, these futures register with the
+//! A worker of a runtime may run code of another runtime. On a thread that is known as a worker, these futures register with the
 //! worker's own runtime instead of the current runtime:
 //!
 //! * futures that a worker polls after it has entered the handle of another runtime
@@ -70,11 +70,11 @@ use crate::ground::trace;
 
 thread_local! {
     static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
-    /// The registrar in the memory if the thread is in the state `Worker`, otherwise null.
+    /// The registrar in the memory if the thread is known as a worker, otherwise null.
     static MINE: Cell<*const Registrar> = const { Cell::new(ptr::null()) };
 }
 
-/// A worker in the state `Asks` spawns a witness at its first registration after the look-up, and then after this
+/// A worker that asks spawns a witness at its first registration after the look-up, and then after this
 /// many registrations: another worker may have run the witness.
 const REGISTRATIONS_PER_WITNESS: u32 = 1_024;
 
@@ -101,7 +101,7 @@ struct Memory {
     references: Vec<Arc<Registrar>>,
     /// The worker index of the thread at the look-up.
     worker: Option<usize>,
-    /// The number of registrations in the state `Asks`, if the thread is a worker of a multi-thread runtime.
+    /// The number of registrations while it asks, if the thread is a worker of a multi-thread runtime.
     as_worker: Option<u32>,
 }
 
@@ -305,8 +305,8 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
 }
 
 /// Ends a future's use of its registrar: releases its entry if it was dropped, and takes over its reference. The next
-/// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`, and the tests of
-/// [`entry`](crate::driver::entry).
+/// future that this thread registers can use both. Tests: `a_thread_keeps_a_few_references`,
+/// `tests/promises/p15_dropped.rs`.
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>, key: Option<Key>) {
     // A thread that was this worker until it blocked in place also keeps the entry.

@@ -5,30 +5,12 @@
 use std::ops::ControlFlow;
 
 use crate::{
-    Key, NEVER, Tick, Wheel,
+    Wheel,
+    key::Key,
+    nodes::Removed,
     rings::{COARSE, Ring, Rings, Slot},
+    tick::{NEVER, Tick},
 };
-
-/// An entry that was removed from the wheel, or that has fired.
-///
-/// # Examples
-///
-/// ```
-/// use bounded_wheel::{Removed, Wheel};
-///
-/// let mut wheel: Wheel<&str> = Wheel::new(0);
-/// let key = wheel.insert(10, "read");
-/// assert_eq!(wheel.remove(key), Some(Removed { key, deadline: 10, value: "read" }));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removed<T> {
-    /// The key, which is now stale.
-    pub key: Key,
-    /// The deadline that the entry had.
-    pub deadline: Tick,
-    /// The value.
-    pub value: T,
-}
 
 /// The order in which [`Wheel::advance`] fires entries.
 ///

@@ -26,7 +26,28 @@ use std::{iter, mem, num::NonZeroU32};
 
 use slab::Slab;
 
-use crate::{Tick, key::Key};
+use crate::{key::Key, tick::Tick};
+
+/// An entry that was removed from the wheel, or that has fired.
+///
+/// # Examples
+///
+/// ```
+/// use bounded_wheel::{Removed, Wheel};
+///
+/// let mut wheel: Wheel<&str> = Wheel::new(0);
+/// let key = wheel.insert(10, "read");
+/// assert_eq!(wheel.remove(key), Some(Removed { key, deadline: 10, value: "read" }));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed<T> {
+    /// The key, which is now stale.
+    pub key: Key,
+    /// The deadline that the entry had.
+    pub deadline: Tick,
+    /// The value.
+    pub value: T,
+}
 
 /// The number of entries in a chunk. 256 entries that hold a waker each take about 10 KiB.
 // Tests, models and fuzzing use small chunks, so that they often fill a chunk and use the next one.

@@ -8,8 +8,8 @@
 use std::{iter, mem};
 
 use crate::{
-    Tick,
     nodes::{Links, Nodes},
+    tick::Tick,
 };
 
 /// If this bit of a link is set, the other bits are the index of a ring. Otherwise, the link is the

@@ -1,4 +1,4 @@
-//! Conversions between ticks and instants. Only this module rounds times.
+//! Conversions between ticks and instants. No other module rounds a deadline.
 //!
 //! The clock rounds a deadline up to a tick, and rounds the current time down. So no entry fires before its
 //! deadline. Test: `deadlines_round_up_and_the_clock_down`.

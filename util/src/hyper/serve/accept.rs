@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_wheel::sleep;
 
-use super::{Report, ServeError};
+use super::error::{Report, ServeError};
 use crate::hyper::{ConnectionGuard, Connections, OpenError};
 
 /// The pause after a failed `accept`. So a server without descriptors makes 100 system calls per second.

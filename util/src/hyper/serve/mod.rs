@@ -1,10 +1,10 @@
 //! A server for a tower service: its settings. `accept.rs` accepts the clients, and `run.rs` serves them.
 
 mod accept;
+mod error;
 mod run;
 
 use std::{
-    error::Error,
     fmt,
     future::{Future, Ready, pending, ready},
     io,
@@ -15,10 +15,12 @@ use std::{
 use ::hyper::http::Extensions;
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
 
-pub use self::accept::{Listener, TapIo};
+use self::error::Report;
+pub use self::{
+    accept::{Listener, TapIo},
+    error::ServeError,
+};
 use super::{Connections, Limits, WheelTimer};
-
-type Report = Box<dyn Fn(ServeError) + Send + Sync>;
 
 /// Serves the clients of `listener` with `service`, and enforces connection limits.
 ///
@@ -501,47 +503,5 @@ impl<L: Listener + fmt::Debug, S, H> fmt::Debug for Serve<L, S, H> {
             .field("connections", &self.connections)
             .field("header_timeout", &self.settings.header_timeout)
             .finish_non_exhaustive()
-    }
-}
-
-/// An error that did not stop the [server](serve), passed to [`Serve::on_error`].
-///
-/// # Examples
-///
-/// ```
-/// use std::io;
-/// use tokio_wheel_util::hyper::ServeError;
-///
-/// let error = ServeError::Accept(io::Error::other("no descriptors"));
-/// assert_eq!(error.to_string(), "failed to accept a connection: no descriptors");
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// [`Listener::accept`] failed.
-    Accept(io::Error),
-    /// The [handshake](Serve::handshake) of a connection failed or took too long.
-    Handshake(io::Error),
-    /// A connection failed.
-    Connection(Box<dyn Error + Send + Sync>),
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accept(error) => write!(f, "failed to accept a connection: {error}"),
-            Self::Handshake(error) => write!(f, "a handshake failed: {error}"),
-            Self::Connection(error) => write!(f, "a connection failed: {error}"),
-        }
-    }
-}
-
-impl Error for ServeError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // The message contains the error itself.
-        match self {
-            Self::Accept(error) | Self::Handshake(error) => error.source(),
-            Self::Connection(error) => error.source(),
-        }
     }
 }

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_wheel::{Timer, timeout};
 use tower_service::Service;
 
-use super::{Listener, Serve, ServeError, Settings, accept::accept};
+use super::{Listener, Serve, Settings, accept::accept, error::ServeError};
 use crate::{
     hyper::{ConnectionGuard, Connections, Limits, Reason},
     limit::saturating_add,
