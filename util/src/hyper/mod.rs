@@ -111,7 +111,7 @@
 //! * The connection ends with the reason [`Closed`](Reason::Closed).
 //! * The connection no longer counts as open, and it has no limits.
 //! * The handler has to limit and close the I/O, for example with a `tunnel` of the module `io`: see the recipe
-//!   [CONNECT and WebSocket](https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/recipes.md#connect-and-websocket).
+//!   [CONNECT](https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/recipes.md#connect).
 //! * The I/O of the upgrade is a [`CountedIo`]. A handler that downcasts the I/O must name this type.
 //!
 //! An HTTP/2 `CONNECT` stream, for example a WebSocket, stays part of its connection, but the `CONNECT` request is no longer
