@@ -49,3 +49,19 @@ fn clone_may_touch_the_shard_at_registration() {
         hook
     });
 }
+
+/// Cloning the waker drops nothing, but fires the entry that is being polled.
+#[test]
+fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
+    hooked(|| async {
+        let mut sleep = pending_sleep(sleep(ms(5)));
+        let hook = Hook::on_clone(|| {
+            assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
+            assert!(task::spawn(advance(Duration::ZERO)).poll().is_pending());
+        });
+        let _ = poll(&mut sleep, &hook.waker());
+        settle().await;
+        assert_ready!(poll(&mut sleep, Waker::noop()));
+        hook
+    });
+}

@@ -13,7 +13,7 @@
 //! A paused clock does not work with packets that take time. When no task is ready, tokio moves a
 //! paused clock to the next deadline at once. A packet from another thread or host then arrives
 //! after the idle limit, and quinn ends the connection. For tests, use the real clock or sockets in
-//! memory, like the sockets in `tests/quic/memory.rs`.
+//! memory, like the sockets in `examples/quic/tests/quic/memory.rs`.
 
 use std::{
     fmt,

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::limit::saturating_add;
 #[cfg(feature = "http")]
-use {crate::limit::sleep, tokio_wheel::Timer};
+use tokio_wheel::sleep;
 
 pin_project! {
     /// The future that [`within`](super::within()), [`until`](super::until) and [`inherit`](super::inherit) return.
@@ -117,7 +117,6 @@ impl<F> Within<F> {
     #[cfg(feature = "http")]
     pub(crate) fn of_call(
         limit: Option<Duration>,
-        timer: Option<&Timer>,
         set_at: &'static Location<'static>,
         call: impl FnOnce() -> F,
     ) -> Self {
@@ -125,7 +124,7 @@ impl<F> Within<F> {
             return Self::until(None, false, call());
         };
         let name = Some("request");
-        let sleep = sleep(timer, limit);
+        let sleep = sleep(limit);
         let instant = sleep.deadline();
         let deadline = Deadline {
             instant,

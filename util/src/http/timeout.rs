@@ -274,7 +274,7 @@ where
         ResponseFuture {
             status: layer.status,
             grpc,
-            response: Within::of_call(limit, None, set_at, || inner.call(request)),
+            response: Within::of_call(limit, set_at, || inner.call(request)),
         }
     }
 }

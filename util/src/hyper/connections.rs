@@ -237,7 +237,7 @@ impl Connections {
         }
         loop {
             let ended = self.next_end();
-            if self.counts().open == 0 {
+            if self.lock().counts.open == 0 {
                 return;
             }
             ended.await;

@@ -50,10 +50,13 @@ impl EventPolls {
     pub(super) fn wait(&self) -> oneshot::Receiver<()> {
         let runtime = Handle::current();
         let (ended, wait) = oneshot::channel();
+        // Declared before the lock, because its drop may wake connections.
+        let joined;
         let mut open = lock(&self.0);
         let of_runtime = open.as_ref().filter(|(id, _)| *id == runtime.id());
-        if let Some(waiting) = of_runtime.and_then(|(_, waiting)| waiting.upgrade()) {
-            let mut waiting = lock(&waiting);
+        joined = of_runtime.and_then(|(_, waiting)| waiting.upgrade());
+        if let Some(waiting) = &joined {
+            let mut waiting = lock(waiting);
             if !waiting.is_empty() {
                 waiting.push(ended);
                 return wait;

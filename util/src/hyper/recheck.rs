@@ -11,8 +11,7 @@
 //!    it is woken.
 //! 2. A poll reads the flag and asks the sleep. It waits for the `Notify` again only with another waker, because this takes
 //!    a lock that all connections share.
-//! 3. The runtime may end during a poll. On a worker, a poll of the sleep is pending then, and the runtime drops the task.
-//!    On another thread, the poll returns an error, and the connection must be cut.
+//! 3. The runtime may end during a poll. A poll of the sleep then returns an error, and the connection must be cut.
 
 use std::{
     future::Future as _,

@@ -175,7 +175,9 @@ impl<W: Work> Task for Entry<W> {
 
     fn give_back(&self) -> Option<Unstarted> {
         let mut inner = lock(&self.0);
-        let (work, _place) = inner.take()?;
+        let (work, place) = inner.take()?;
+        // Its list is closed.
+        drop(place);
         let Status { id, deadline, .. } = inner.status;
         let run = Box::pin(work.run(deadline));
         Self::end(inner, Err(TaskError(Cause::Shutdown)));

@@ -7,11 +7,12 @@
 //!
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock of a list. A caller keeps the entry that it adds or removes, so its drop runs later.
-//! * No hold of the lock copies more than a chunk. A list grows by chunks, and an empty chunk gives its memory back if
+//! * No hold of the lock copies more than a chunk, or the list of chunks. A list grows by chunks, and an empty chunk gives its memory back if
 //!   another chunk has room.
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
+use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake};
 
@@ -220,6 +221,9 @@ struct Places {
     chunks: Vec<Slab<Arc<dyn Task>>>,
     /// The chunks that are not full.
     with_room: Vec<usize>,
+    /// The chunk that last became empty. No other empty chunk has memory, so a list that grows and shrinks by one does not
+    /// allocate each time.
+    emptied: usize,
     len: usize,
 }
 
@@ -227,10 +231,13 @@ impl Places {
     fn insert(&mut self, task: Arc<dyn Task>) -> usize {
         if self.with_room.is_empty() {
             self.with_room.push(self.chunks.len());
-            self.chunks.push(Slab::with_capacity(CHUNK));
+            self.chunks.push(Slab::new());
         }
         let number = self.with_room[self.with_room.len() - 1];
         let chunk = &mut self.chunks[number];
+        if chunk.capacity() == 0 {
+            chunk.reserve(CHUNK);
+        }
         let index = chunk.insert(task);
         if chunk.len() == CHUNK {
             self.with_room.pop();
@@ -246,9 +253,11 @@ impl Places {
             self.with_room.push(number);
         }
         let task = chunk.remove(index % CHUNK);
-        // The last chunk with room keeps its memory, so that a list of few tasks does not allocate each time.
-        if chunk.is_empty() && self.with_room.len() > 1 {
-            *chunk = Slab::new();
+        if chunk.is_empty() && number != self.emptied {
+            let last = mem::replace(&mut self.emptied, number);
+            if self.chunks[last].is_empty() {
+                self.chunks[last] = Slab::new();
+            }
         }
         self.len -= 1;
         task
@@ -308,6 +317,14 @@ mod tests {
             }
             let with_memory = list.chunks.iter().filter(|chunk| chunk.capacity() > 0);
             prop_assert!(list.len == 0 && with_memory.count() <= 1);
+            // After a peak, a list of one task keeps its memory.
+            let capacities = |list: &Places| -> Vec<_> { list.chunks.iter().map(Slab::capacity).collect() };
+            let (first, _) = insert(&mut list, 0);
+            list.remove(first);
+            let before = capacities(&list);
+            let (second, _) = insert(&mut list, 1);
+            prop_assert_eq!(capacities(&list), before);
+            list.remove(second);
         }
     }
 }

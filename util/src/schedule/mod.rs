@@ -94,9 +94,10 @@ use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
-use crate::limit::saturating_add;
+use crate::{ground::unwind, limit::saturating_add};
 use entry::Entry;
 use list::Shard;
+use task::Task;
 use work::{Pace, Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
@@ -597,8 +598,10 @@ impl Scheduler {
     /// [`is_shutdown`](TaskError::is_shutdown) is true. No task is lost or returned twice, even if other threads schedule, cancel
     /// or shut down at the same time.
     ///
-    /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting
-    /// tasks, so a later call also returns an empty vector.
+    /// A task whose deadline passes during this call may still run, and is then not returned.
+    ///
+    /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting tasks, so a later
+    /// call also returns an empty vector, unless the scheduler uses another runtime's timer.
     ///
     /// # Blocking
     ///
@@ -637,7 +640,13 @@ impl Scheduler {
         // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
         let waiting = closed.into_iter().flatten();
-        let mut left: Vec<_> = waiting.filter_map(|task| task.give_back()).collect();
+        let give_back = |task: Arc<dyn Task>| {
+            let left = task.give_back();
+            // A task that has run in the meantime may drop its output here.
+            unwind::discard(task);
+            left
+        };
+        let mut left: Vec<_> = waiting.filter_map(give_back).collect();
         left.sort_by_key(Unstarted::deadline);
         left
     }

@@ -16,6 +16,7 @@ mod timer;
 
 use std::{
     convert::Infallible,
+    fmt,
     future::{Future, pending, poll_fn},
     io::{self, IoSlice, Read as _, Write as _},
     mem, net,

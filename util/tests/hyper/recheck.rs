@@ -6,6 +6,16 @@ fn limits() -> Limits {
     Limits::new().idle(secs(10))
 }
 
+/// The name of a kind of runtime, its number of workers, and a function that makes it.
+pub(crate) type Kind = (&'static str, usize, fn() -> Runtime);
+
+pub(crate) const KINDS: [Kind; 4] = [
+    ("current-thread", 1, current_thread),
+    ("1 worker", 1, || multi_thread(1)),
+    ("2 workers", 2, || multi_thread(2)),
+    ("4 workers", 4, || multi_thread(4)),
+];
+
 /// Returns how many entries of the default timer were registered, are pending, and have fired.
 fn entries() -> [u64; 3] {
     let metrics = Timer::current().metrics();
@@ -131,32 +141,86 @@ fn a_thread_without_a_runtime_may_use_the_handle() {
 /// The rounds of the next tests. In each round, the runtime ends a little later.
 const ROUNDS: u64 = 30;
 
-/// The first poll of a connection is on one runtime, and the others on another. Requests keep the connection busy. No task
-/// panics at the end of either runtime.
+/// Runs rounds, which return the tasks of connections whose runtime has shut down. None may have panicked.
+fn no_task_panics(
+    rounds: u64,
+    name: impl fmt::Display,
+    round: impl Fn(u64) -> Vec<JoinHandle<End>> + Send + 'static,
+) {
+    let panics: Vec<_> = does_not_hang(move || {
+        let runtime = current_thread();
+        let has_panicked = |end: &mut JoinHandle<End>| {
+            let end = runtime.block_on(end);
+            end.is_err_and(|error| error.is_panic())
+        };
+        let count = |number| {
+            let mut ends = round(number);
+            ends.iter_mut().map(has_panicked).map(usize::from).sum()
+        };
+        (0..rounds).map(count).collect()
+    });
+    assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
+}
+
+/// The handler blocks its worker until the other workers have dropped the timer.
+#[test]
+fn a_runtime_may_end_while_a_handler_has_the_processor() {
+    for workers in [1, 2, 4] {
+        no_task_panics(5, workers, move |_| {
+            let server = Server::new(Http1, limits());
+            let runtime = multi_thread(workers);
+            let (mut client, end) = runtime.block_on(async { server.connect() });
+            runtime.block_on(send(&mut client, "/block/60"));
+            thread::sleep(ms(20));
+            drop(runtime);
+            vec![end]
+        });
+    }
+}
+
+/// The runtime ends while many connections shut down.
+#[test]
+fn a_runtime_may_end_during_a_shutdown() {
+    const MANY: usize = 500;
+    for (name, _, runtime) in KINDS {
+        no_task_panics(ROUNDS, name, move |round| {
+            let server = Server::new(Http1, limits());
+            let runtime = runtime();
+            let (_clients, ends): (Vec<_>, _) = runtime.block_on(async {
+                let connections = (0..MANY).map(|_| server.connect()).unzip();
+                settle().await;
+                let mut shutdown = Box::pin(server.connections.shutdown());
+                let _ = poll_once(&mut shutdown).await;
+                connections
+            });
+            dawdle(20 * round);
+            drop(runtime);
+            wait_until(|| server.connections.counts().open() == 0);
+            ends
+        });
+    }
+}
+
+/// The first poll of a connection is on one runtime, and the others on another. Requests keep the connection busy.
 #[test]
 fn a_connection_outlives_its_first_runtime() {
-    does_not_hang(|| {
-        for round in 0..ROUNDS {
-            let server = Server::new(Http1, Limits::new().idle(secs(300)));
-            let (first, second) = (multi_thread(1), multi_thread(2));
-            let mut ends = Vec::new();
-            for _ in 0..20 {
-                let (client, mut drive) = server.drive();
-                assert!(first.block_on(poll_once(&mut drive)).is_pending());
-                ends.push(second.spawn(drive));
-                let mut client = second.block_on(Client::new(Http1, client));
-                second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
-            }
-            dawdle(20 * round);
-            drop(first);
-            thread::sleep(ms(2));
-            assert_eq!(server.connections.counts().open(), 20);
-            drop(second);
-            for end in ends {
-                let end = current_thread().block_on(end);
-                assert!(!end.is_err_and(|error| error.is_panic()), "{round}");
-            }
+    no_task_panics(ROUNDS, "connections", |round| {
+        let server = Server::new(Http1, Limits::new().idle(secs(300)));
+        let (first, second) = (multi_thread(1), multi_thread(2));
+        let mut ends = Vec::new();
+        for _ in 0..20 {
+            let (client, mut drive) = server.drive();
+            assert!(first.block_on(poll_once(&mut drive)).is_pending());
+            ends.push(second.spawn(drive));
+            let mut client = second.block_on(Client::new(Http1, client));
+            second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
         }
+        dawdle(20 * round);
+        drop(first);
+        thread::sleep(ms(2));
+        assert_eq!(server.connections.counts().open(), 20);
+        drop(second);
+        ends
     });
 }
 

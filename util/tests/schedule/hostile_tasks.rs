@@ -181,3 +181,19 @@ async fn of_two_panics_the_first_is_the_cause() {
     let cause = error.unwrap_err().into_panic();
     assert_eq!(cause.downcast_ref(), Some(&"poll"));
 }
+
+/// The output of a detached task that ends while a shutdown collects the tasks panics as it is dropped.
+#[test]
+fn a_task_that_ends_during_a_shutdown_leaves_the_others() {
+    let runtime = multi_thread(1);
+    let _entered = runtime.enter();
+    let scheduler = Scheduler::new();
+    let mut first = scheduler.schedule(secs(100), async {}).unwrap();
+    let second = scheduler.schedule(ms(50), async { PanicsOnDrop }).unwrap();
+    let _last = scheduler.schedule(secs(100), async {}).unwrap();
+    let handle = second.cancel_handle();
+    drop(second);
+    let hook = Hook::on_wake(move || wait_until(|| handle.is_finished()));
+    assert!(poll(&mut first, &hook.waker()).is_pending());
+    assert_eq!(scheduler.shutdown().len(), 2);
+}
