@@ -45,8 +45,8 @@ record requests 3 compare ops --workload churn,own,nested,sequence,tasks --varia
 record lateness 3 compare lateness --rounds 3
 record storm 9 sockets storm --rounds 6 --svg docs/img
 record blocked 9 sockets blocked --rounds 6 --svg docs/img
-record serve 3 sockets serve --rounds 20
-record tunnel 2 sockets tunnel --rounds 20
+record serve 2 sockets serve --rounds 12
+record tunnel 1 sockets tunnel --rounds 12
 record calm 14 sockets calm --rounds 20
 # `compare plot target/compare.json --requirements` prints what an interrupted run has measured.
 record compare 22 compare --all --requirements --json target/compare.json --svg docs/img
