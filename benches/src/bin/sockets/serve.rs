@@ -60,11 +60,11 @@ const SERVERS: [(Server, &str); 4] = [
     (Server::NoLimits, "serve"),
     (
         Server::ConnectionLimits,
-        "serve, limits for heads, idle time and age",
+        "serve with limits for heads, idle time and age",
     ),
     (
         Server::AllLimits,
-        "serve, these limits and one for each request",
+        "serve with these limits and one for each request",
     ),
 ];
 
