@@ -26,7 +26,7 @@ use tower_service::Service;
 use super::{Listener, Serve, Settings, accept::accept, error::ServeError};
 use crate::{
     hyper::{ConnectionGuard, Connections, Limits, Reason},
-    limit::{notified, saturating_add},
+    limit::saturating_add,
 };
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -142,6 +142,6 @@ async fn either<F: Future>(first: F, other: impl Future<Output = ()>) -> Option<
 /// Waits until the shutdown of the connections begins.
 async fn has_shut_down(connections: &Connections) {
     if let Some(shutdown) = connections.next_shutdown() {
-        notified(shutdown).await;
+        shutdown.await;
     }
 }
