@@ -17,9 +17,10 @@ use std::{
     error::Error,
     future::{Future, poll_fn},
     io, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::{Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, ready},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
 pub(crate) use tokio::task::coop::has_budget_remaining;
@@ -72,6 +73,26 @@ pub(crate) const fn nanos(duration: Duration) -> u64 {
 /// Locks a mutex under which no code panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes a task and catches the panic of its waker.
+struct Quiet(Waker);
+
+impl Wake for Quiet {
+    fn wake(self: Arc<Self>) {
+        let _caught = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref()));
+    }
+}
+
+/// Returns a waker for a wait that others share. If a waker of a `Notify` panicked, tokio would not wake the others.
+pub(crate) fn quiet(cx: &Context<'_>) -> Waker {
+    Arc::new(Quiet(cx.waker().clone())).into()
+}
+
+/// Waits for a `Notify` that others share.
+pub(crate) async fn notified(wait: impl Future<Output = ()>) {
+    let mut wait = pin!(wait);
+    poll_fn(|cx| wait.as_mut().poll(&mut Context::from_waker(&quiet(cx)))).await;
 }
 
 /// Returns the error of the type `E` that an error contains.

@@ -32,7 +32,7 @@ use super::{
     requests::Requests,
     server_limits::Limits,
 };
-use crate::limit::{lock, saturating_add};
+use crate::limit::{lock, notified, saturating_add};
 
 /// The number of parts of the connections. The shutdown wakes the connections of a part at once.
 const PARTS: usize = 256;
@@ -240,7 +240,7 @@ impl Connections {
             if self.lock().counts.open == 0 {
                 return;
             }
-            ended.await;
+            notified(ended).await;
         }
     }
 

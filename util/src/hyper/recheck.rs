@@ -15,10 +15,9 @@
 
 use std::{
     future::Future as _,
-    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind},
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use tokio::{
@@ -29,6 +28,7 @@ use tokio::{
 use tokio_wheel::{Sleep, error::TimerShutdown, sleep_until};
 
 use super::connections::Connections;
+use crate::limit::quiet;
 
 /// Wakes the task of one connection.
 #[derive(Debug)]
@@ -42,20 +42,6 @@ pub(super) struct Recheck {
     event_polls: Option<oneshot::Receiver<()>>,
     /// The waker that `shutdown` and `sleep` wake.
     waker: Waker,
-}
-
-/// Wakes a task and catches the panic of its waker. Otherwise the panic would end the call that wakes all other
-/// connections (`recheck::a_panicking_waker_harms_no_other_connection`).
-struct Quiet(Waker);
-
-fn quiet(cx: &Context<'_>) -> Waker {
-    Arc::new(Quiet(cx.waker().clone())).into()
-}
-
-impl Wake for Quiet {
-    fn wake(self: Arc<Self>) {
-        let _caught = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref()));
-    }
 }
 
 // User code never runs while the fields change.

@@ -125,11 +125,13 @@ impl Shard {
         (now, deadline): (Instant, Instant),
         is_first: bool,
     ) -> Result<(Place, bool), Refused> {
+        if !self.common.is_open() {
+            return Err(Refused::Shutdown);
+        }
         self.common.count(is_first)?;
         let mut sleep = self.common.timer.sleep_until(deadline);
         let waker = task.clone().into();
         let is_due = match deadline <= now {
-            _ if !self.common.is_open() => None,
             true => Some(true),
             false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
                 Poll::Pending => Some(false),

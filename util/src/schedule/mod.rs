@@ -94,7 +94,8 @@ use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
-use crate::{ground::unwind, limit::saturating_add};
+use crate::ground::unwind;
+use crate::limit::{notified, saturating_add};
 use entry::Entry;
 use list::Shard;
 use task::Task;
@@ -687,7 +688,7 @@ impl Scheduler {
             if self.shards.iter().all(|shard| shard.counts().1 == 0) {
                 return;
             }
-            idle.await;
+            notified(idle).await;
         }
     }
 

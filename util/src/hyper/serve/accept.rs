@@ -15,7 +15,10 @@ use tokio::{
 use tokio_wheel::sleep;
 
 use super::error::{Report, ServeError};
-use crate::hyper::{ConnectionGuard, Connections, OpenError};
+use crate::{
+    hyper::{ConnectionGuard, Connections, OpenError},
+    limit::notified,
+};
 
 /// The pause after a failed `accept`. So a server without descriptors makes 100 system calls per second.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -192,7 +195,7 @@ async fn open(connections: &Connections) -> ConnectionGuard {
             Ok(guard) => return guard,
             // The server learns of the shutdown by itself.
             Err(OpenError::Shutdown) => pending().await,
-            Err(OpenError::Full { .. }) => ended.await,
+            Err(OpenError::Full { .. }) => notified(ended).await,
         }
     }
 }
