@@ -1,7 +1,7 @@
 //! Clients that choose when to connect, for how long and how often.
 //!
 //! The tables name the tests of each row of `SECURITY.md`, and `tests/docs.rs` compares the rows. This file has the tests
-//! that no other file has. The soak, which `.ci/run soak` runs, checks the rows about locks and memory too.
+//! that no other file has. The soak, which `.ci/run soak` runs, checks the row about memory too.
 //!
 //! | a client cannot | test |
 //! |---|---|

@@ -18,9 +18,7 @@ use tokio_wheel_benches::saturated::always_ready;
 use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
-    blocked,
     faults::{eventually, found},
-    gap,
     ops::act,
     short_lived,
     storm::storm,
@@ -159,10 +157,6 @@ impl Steady {
             let (epoch, seed) = (epoch.clone(), rng.u64(..));
             thread::spawn(move || short_lived::run(&epoch, builder, seed));
         }
-        let gaps = epoch.clone();
-        thread::spawn(move || gap::observe(&gaps));
-        let (epoch, rng) = (epoch.clone(), rng.fork());
-        thread::spawn(move || blocked::observe(&epoch, rng));
         targets
     }
 

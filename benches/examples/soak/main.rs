@@ -1,4 +1,4 @@
-//! Does everything that users do with timers, at random and at once, for any length of time.
+//! Does what users do with sleeps, timeouts and scheduled tasks, at random and at once, for any length of time.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example soak -- --minutes 20
@@ -7,10 +7,8 @@
 //! The program exits with 1 if an invariant broke. The seed decides which operations run, but not
 //! in which order the threads run them.
 
-mod blocked;
 mod epoch;
 mod faults;
-mod gap;
 mod memory;
 mod ops;
 mod short_lived;
@@ -33,7 +31,7 @@ use crate::{epoch::Steady, memory::Floor};
 /// The first of this many epochs is saturated, so that a short run has a saturated epoch.
 const SATURATED_OF: u64 = 3;
 
-/// Does everything that users do with timers, at random, and checks the crate's promises.
+/// Does what users do with sleeps, timeouts and scheduled tasks, at random, and checks the crate's promises.
 #[derive(Parser)]
 struct Args {
     /// How many minutes to run. A part of a minute is enough for a first look.
@@ -81,8 +79,6 @@ fn main() {
     if has_ended {
         steady.end();
     }
-    gap::judge();
-    blocked::judge();
     let broken = faults::count();
     match broken {
         0 => println!("all invariants held"),

@@ -12,17 +12,8 @@ use std::{
 
 use fastrand::Rng;
 use futures_util::future::{Either, select};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, duplex},
-    runtime::Handle,
-    task::yield_now,
-};
+use tokio::{runtime::Handle, task::yield_now};
 use tokio_wheel::{Duration, Instant};
-use tokio_wheel_util::{
-    delay_queue::DelayQueue,
-    idle::{IdleSet, Touched},
-    io::{Limits, TimeoutStream},
-};
 
 use crate::{
     faults::{self, Deliberate},
@@ -43,19 +34,16 @@ pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
 }
 
 async fn one(target: &Arc<Target>, rng: &mut Rng) {
-    match rng.u8(..133) {
+    match rng.u8(..123) {
         0..20 => target.sleep(short(rng)).await,
         20..45 => timeout(target, rng).await,
         45..50 => burst(target, rng).await,
         50..70 => reset(target, rng).await,
         70..80 => select_first(target, rng).await,
-        80..83 => queue(target, rng).await,
-        83..99 => schedule(target, rng).await,
-        99..102 => periodic(target, rng).await,
-        102..104 => idle(target, rng).await,
-        104..109 => read(target, rng).await,
-        109..129 => migrate(target, rng).await,
-        129..132 => hostile_waker(target, rng).await,
+        80..96 => schedule(target, rng).await,
+        96..99 => periodic(target, rng).await,
+        99..119 => migrate(target, rng).await,
+        119..122 => hostile_waker(target, rng).await,
         _ if target.env.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
         _ => return,
     }
@@ -135,27 +123,6 @@ async fn select_first(target: &Arc<Target>, rng: &mut Rng) {
     }
 }
 
-async fn queue(target: &Arc<Target>, rng: &mut Rng) {
-    let mut queue = match &target.timer {
-        Some(timer) => DelayQueue::with_timer(timer),
-        None => DelayQueue::new(),
-    };
-    let mut keys = Vec::new();
-    for _ in 0..rng.usize(1..100) {
-        let delay = short(rng) / 2;
-        let line = Line::open(target, Instant::now() + delay);
-        keys.push(queue.insert(line, delay));
-    }
-    for key in keys {
-        if rng.u8(..10) < 3 {
-            drop(queue.try_remove(&key));
-        }
-    }
-    while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
-        expired.into_inner().fired();
-    }
-}
-
 async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let is_near = rng.u8(..4) > 0;
     let delay = if is_near { short(rng) } else { long(rng) };
@@ -211,75 +178,6 @@ async fn periodic(target: &Arc<Target>, rng: &mut Rng) {
         target.sleep(period * rng.u32(..5)).await;
         task.cancel();
         let _cancelled = task.await;
-    }
-}
-
-async fn idle(target: &Arc<Target>, rng: &mut Rng) {
-    let timeout = Duration::from_micros(rng.u64(1_000..20_000));
-    let (set, mut reaper) = match &target.timer {
-        Some(timer) => IdleSet::with_timer(timeout, timer),
-        None => IdleSet::new(timeout),
-    };
-    let mut lines: Vec<_> = (0..rng.usize(1..300))
-        .map(|key| {
-            let line = Line::open(target, Instant::now() + timeout);
-            set.touch(&key);
-            Some(line)
-        })
-        .collect();
-    for (key, line) in lines.iter_mut().enumerate() {
-        match rng.u8(..10) {
-            0..4 => {
-                let put_off = Instant::now() + timeout;
-                if let Some(line) = line
-                    && set.touch_existing(&key) == Touched::Present
-                {
-                    line.move_to(put_off);
-                }
-            }
-            4..6 => *line = set.remove(&key).and(None),
-            _ => {}
-        }
-    }
-    while !set.is_empty() {
-        let Some(key) = reaper.reap().await else {
-            break;
-        };
-        match lines[key].take() {
-            Some(line) => line.fired(),
-            None => faults::found(format!("an idle key expired twice: {target}")),
-        }
-    }
-    if lines.iter().any(Option::is_some) && !target.has_ended() {
-        faults::found(format!("an idle key never expired: {target}"));
-    }
-}
-
-/// Reads what was written, and then what nobody writes.
-async fn read(target: &Arc<Target>, rng: &mut Rng) {
-    if Handle::try_current().is_err() {
-        // Without a runtime there is no default timer.
-        return;
-    }
-    let (mut there, here) = duplex(64);
-    let mut reader = TimeoutStream::new(here);
-    let mut buffer = [0; 64];
-    reader.set_limits(Limits::new().read_timeout(Duration::from_secs(30)));
-    for _ in 0..rng.u8(..4) {
-        let write = async {
-            yield_now().await;
-            there.write_all(b"x").await
-        };
-        let (read, written) = tokio::join!(reader.read(&mut buffer), write);
-        if read.is_err() || written.is_err() {
-            faults::found(format!("a reader did not read: {target}"));
-        }
-    }
-    let limit = short(rng);
-    reader.set_limits(Limits::new().read_timeout(limit));
-    let line = Line::open(target, Instant::now() + limit);
-    if reader.read(&mut buffer).await.is_err() {
-        line.fired();
     }
 }
 
