@@ -133,9 +133,14 @@ fn choose_timer<P: Peer>(builder: &mut Builder) {
 
 pub fn stay_on_core(n: usize) {
     let cores = cores();
-    let mut core = CpuSet::new();
-    core.set(cores[n % cores.len()]);
-    sched_setaffinity(None, &core).expect("cannot bind a thread to a core");
+    pin(cores[n % cores.len()]);
+}
+
+/// Pins this thread, and the threads that it will start, to a core.
+pub fn pin(core: usize) {
+    let mut only = CpuSet::new();
+    only.set(core);
+    sched_setaffinity(None, &only).expect("cannot pin a thread to a core");
 }
 
 pub fn cores() -> Vec<usize> {

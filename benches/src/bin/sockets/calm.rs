@@ -76,15 +76,16 @@ const SETTLE: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    report: report::Common,
+    /// How many connections to open in all.
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    connections: u64,
     /// The capacity in requests per second, instead of the measured capacity.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     capacity: Option<u32>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = args.report.connections;
+pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
+    let connections = args.connections;
     net::afford(connections, BUSY)?;
     let capacity = match args.capacity {
         Some(capacity) => capacity.into(),
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut captions = vec!["One request after the other on each busy connection".to_owned()];
     captions.extend(RATES.map(at_rate));
     let mut tables: Vec<_> = captions.into_iter().map(Table::new).collect();
-    report::measure(args.report.rounds, |timers| {
+    report::measure(rounds, |timers| {
         let begin = Instant::now();
         let cells = timers.iter().map(|&timer| Cell::start(timer, connections));
         let mut cells = cells.collect::<anyhow::Result<Vec<_>>>()?;
@@ -125,7 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     println!(
         "{} connections, {BUSY} of them busy. {} rounds of {TURNS} turns of {:?}.\n",
         HumanCount(connections),
-        args.report.rounds,
+        rounds,
         Duration::from_nanos(TURN),
     );
     report::print(&tables);
@@ -197,12 +198,9 @@ impl Cell {
         let load = |tally: &Tally| {
             let micros = |quantile| tally.latencies.ms(quantile) * 1e3;
             let cpu = tally.per_request(tally.cpu) / 1e3;
+            let per_second = 1e9 / tally.per_request(tally.time);
             vec![
-                (
-                    "requests/s",
-                    Compare::Percent,
-                    1e9 / tally.per_request(tally.time),
-                ),
+                ("requests/s", Compare::Percent, per_second),
                 ("p50, us", Compare::Percent, micros(0.5)),
                 ("p99, us", Compare::Percent, micros(0.99)),
                 ("p99.9, us", Compare::Percent, micros(0.999)),

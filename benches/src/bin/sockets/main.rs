@@ -16,7 +16,7 @@ mod timeline;
 mod timer;
 mod tunnel;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use tokio_wheel_benches::lab;
 
 use crate::{
@@ -28,7 +28,16 @@ use crate::{
 /// timer, and without timeouts.
 #[derive(Parser)]
 #[command(name = "sockets", version)]
-enum Args {
+struct Args {
+    #[command(subcommand)]
+    scene: Scene,
+    /// How often each timer is measured. Fewer than six rounds give no intervals.
+    #[arg(long, global = true, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+#[derive(Subcommand)]
+enum Scene {
     /// Shows how thousands of limits that expire together delay 500 active connections.
     Storm(storm::Args),
     /// Shows how a task that blocks a worker delays all connections and timers.
@@ -36,7 +45,7 @@ enum Args {
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
     /// Shows what `serve` with limits costs beside `axum::serve`.
-    Serve(serve::Args),
+    Serve,
     /// Shows what a tunnel with limits costs beside `tokio::io::copy_bidirectional`.
     Tunnel(tunnel::Args),
     /// Plays a role for the process that started this one.
@@ -59,13 +68,14 @@ fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Args::parse() {
-        Args::Storm(args) => storm::run(&args),
-        Args::Blocked(args) => blocked::run(&args),
-        Args::Calm(args) => calm::run(&args),
-        Args::Serve(args) => serve::run(&args),
-        Args::Tunnel(args) => tunnel::run(&args),
-        Args::Child { role } => {
+    let Args { scene, rounds } = Args::parse();
+    match scene {
+        Scene::Storm(args) => storm::run(&args, rounds),
+        Scene::Blocked(args) => blocked::run(&args, rounds),
+        Scene::Calm(args) => calm::run(&args, rounds),
+        Scene::Serve => serve::run(rounds),
+        Scene::Tunnel(args) => tunnel::run(&args, rounds),
+        Scene::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;
             play(role, timer)
         }

@@ -59,8 +59,9 @@ const USUAL: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    report: report::Common,
+    /// How many connections to open in all.
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    connections: u64,
     /// How many timers without a connection expire, in the scenes with such timers.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     timers: u64,
@@ -131,8 +132,8 @@ impl Storm {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = args.report.connections;
+pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
+    let connections = args.connections;
     net::afford(connections, ACTIVE)?;
     let count = [args.timers, connections - ACTIVE];
     let storm = |(name, connections, spread, window)| {
@@ -143,11 +144,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             window,
             at: 0,
         };
-        (name, storm, Table::new(storm.caption()), Vec::new())
+        (name, storm, Table::new(storm.caption()))
     };
     let mut storms = SCENES.map(storm);
-    report::measure(args.report.rounds, |timers| {
-        for (_, storm, table, all) in &mut storms {
+    report::measure(rounds, |timers| {
+        for (_, storm, table) in &mut storms {
             for &timer in timers {
                 // Tries again with more time for the preparations, until the time suffices.
                 let mut factors = [1, 2, 4, 8].into_iter();
@@ -155,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 let (run, trips) =
                     done.context("this machine is too slow to set the timers in time")??;
                 table.runs.push((timer, run));
-                all.push(trips);
+                table.trips.push(trips);
             }
         }
         Ok(())
@@ -164,13 +165,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     println!(
         "{ACTIVE} active connections make {} round trips a second while limits expire. {} rounds.\n",
         HumanCount(RATE),
-        args.report.rounds,
+        rounds,
     );
-    report::print(storms.iter().map(|(_, _, table, _)| table));
-    for (name, storm, _, all) in &storms {
+    report::print(storms.iter().map(|(_, _, table)| table));
+    for (name, storm, Table { trips, .. }) in &storms {
         let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
-            of(all, timer).for_each(|trips| pooled += trips.window.clone());
+            of(trips, timer).for_each(|run| pooled += run.window.clone());
             format!("{} {}", timer.name(), number(pooled.ms(0.9999)))
         });
         let pooled = pooled.collect::<Vec<_>>().join(", ");
@@ -178,13 +179,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if let Some(folder) = &args.svg {
             let file = folder.join(format!("storm-{name}.svg"));
             Plot {
-                caption: &storm.title(&waits(all, 0.999)),
+                caption: &storm.title(&waits(trips, 0.999)),
                 note: storm.note(),
                 source: "sockets -- storm",
                 x: "when the round trip began: ms after the timers are due",
                 before: BEFORE,
             }
-            .draw(all, &file)?;
+            .draw(trips, &file)?;
         }
     }
     Ok(())
@@ -246,22 +247,19 @@ fn sum_up(
     let timeline = timeline(&round_trips, [from].into_iter(), shown);
     let within = round_trips.iter().filter(|&&(due, _)| due >= from);
     let window: Late = within.map(|&(_, time)| time as i64).collect();
-    let figures = vec![
-        ("round trips p50, ms", Compare::Times, window.ms(0.5)),
-        ("round trips p99, ms", Compare::Times, window.ms(0.99)),
-        ("round trips p99.9, ms", Compare::Times, window.ms(0.999)),
-        ("no answer for, ms", Compare::Times, silence.map_or(0.0, ms)),
-        (
-            "limits that expired early",
-            Compare::Difference,
-            early as f64,
-        ),
-        (
-            "limits pending 10 s later",
-            Compare::Difference,
-            pending as f64,
-        ),
+    let times = [
+        ("round trips p50, ms", window.ms(0.5)),
+        ("round trips p99, ms", window.ms(0.99)),
+        ("round trips p99.9, ms", window.ms(0.999)),
+        ("no answer for, ms", silence.map_or(0.0, ms)),
     ];
+    let limits = [
+        ("limits that expired early", early as f64),
+        ("limits pending 10 s later", pending as f64),
+    ];
+    let times = times.map(|(name, value)| (name, Compare::Times, value));
+    let limits = limits.map(|(name, value)| (name, Compare::Difference, value));
+    let figures = times.into_iter().chain(limits).collect();
     let trips = Trips {
         timer,
         window,
