@@ -1,4 +1,4 @@
-//! Records broken invariants and panics. Some panics are intended.
+//! Records broken invariants and panics.
 
 use std::{
     any::Any,
@@ -16,8 +16,6 @@ const PRINTED: u64 = 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
-
-pub struct Deliberate;
 
 /// The beginning of the panic message of a future whose timer has shut down.
 const ORPHANED: &str = "a future was polled before its deadline and after its timer has shut down";
@@ -51,11 +49,10 @@ pub fn is_orphaned(payload: &dyn Any) -> bool {
     message.is_some_and(|message| message.starts_with(ORPHANED))
 }
 
-/// Records every panic as a broken invariant, except panics with [`Deliberate`] and of orphaned futures.
+/// Records every panic as a broken invariant, except panics of orphaned futures.
 pub fn watch_panics() {
     panic::set_hook(Box::new(|info| {
-        let payload = info.payload();
-        if !payload.is::<Deliberate>() && !is_orphaned(payload) {
+        if !is_orphaned(info.payload()) {
             found(format!("{info}"));
         }
     }));

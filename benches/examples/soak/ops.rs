@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Wake, Waker},
     thread,
 };
 
@@ -16,7 +15,7 @@ use tokio::{runtime::Handle, task::yield_now};
 use tokio_wheel::{Duration, Instant};
 
 use crate::{
-    faults::{self, Deliberate},
+    faults,
     target::{Line, Migration, Target, Tracked},
 };
 
@@ -34,7 +33,7 @@ pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
 }
 
 async fn one(target: &Arc<Target>, rng: &mut Rng) {
-    match rng.u8(..123) {
+    match rng.u8(..120) {
         0..20 => target.sleep(short(rng)).await,
         20..45 => timeout(target, rng).await,
         45..50 => burst(target, rng).await,
@@ -43,7 +42,6 @@ async fn one(target: &Arc<Target>, rng: &mut Rng) {
         80..96 => schedule(target, rng).await,
         96..99 => periodic(target, rng).await,
         99..119 => migrate(target, rng).await,
-        119..122 => hostile_waker(target, rng).await,
         _ if target.env.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
         _ => return,
     }
@@ -216,24 +214,4 @@ async fn migrate(target: &Arc<Target>, rng: &mut Rng) {
         }
     };
     holder.outlive(sleep).await;
-}
-
-struct Hostile;
-
-impl Wake for Hostile {
-    fn wake(self: Arc<Self>) {
-        std::panic::panic_any(Deliberate);
-    }
-}
-
-/// Registers a waker that panics, and awaits the sleep afterwards, or just before it fires.
-async fn hostile_waker(target: &Arc<Target>, rng: &mut Rng) {
-    let mut sleep = target.sleep(short(rng));
-    let waker = Waker::from(Arc::new(Hostile));
-    if sleep.is_pending(&mut Context::from_waker(&waker)) {
-        let until = sleep.deadline().saturating_duration_since(Instant::now());
-        let factor = rng.u32(1..5);
-        target.sleep(until * factor / 2).await;
-        sleep.await;
-    }
 }

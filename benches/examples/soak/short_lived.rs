@@ -70,7 +70,6 @@ fn run_one(epoch: &Arc<Epoch>, builder: &mut Builder, rng: &mut Rng) {
         false => thread::sleep(alive),
     }
     if rng.u8(..3) == 0 {
-        built.ended.store(true, Ordering::SeqCst);
         drop(env.scheduler.shutdown());
         thread::sleep(Duration::from_millis(rng.u64(..3)));
     }

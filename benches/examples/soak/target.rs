@@ -1,6 +1,6 @@
 //! A target is a timer under load. Its environment is the runtime that it belongs to.
 //!
-//! Both are marked as ended before they are shut down. From then on, their sleeps and tasks may be
+//! A runtime is marked as ended before it is shut down. From then on, its sleeps and tasks may be
 //! dropped or orphaned. Before that, they must keep all promises.
 
 use std::{
@@ -110,7 +110,6 @@ pub struct Target {
     pub name: &'static str,
     /// The timer, or `None` for the default timer of the current runtime.
     pub timer: Option<Timer>,
-    pub ended: AtomicBool,
 }
 
 impl Target {
@@ -119,7 +118,6 @@ impl Target {
             env: env.clone(),
             name,
             timer,
-            ended: AtomicBool::new(false),
         });
         let targets = env.epoch.targets.lock();
         let mut targets = targets.unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +126,7 @@ impl Target {
     }
 
     pub fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst) || self.env.ended.load(Ordering::SeqCst)
+        self.env.ended.load(Ordering::SeqCst)
     }
 
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
@@ -216,10 +214,6 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    pub fn deadline(&self) -> Instant {
-        self.sleep.deadline()
-    }
-
     /// Sets another deadline. If the sleep was ready, it gets a new line.
     pub fn reset(&mut self, target: &Arc<Target>, deadline: Instant) {
         match &mut self.line {

@@ -92,14 +92,15 @@ pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
         None => Cell::start(Timer::None, connections)?.busy.capacity()?,
     };
     let mut rates = vec![None];
-    rates.extend(RATES.map(|part| Some(part * capacity)));
-    let at_rate = |part| {
-        let rate = HumanCount((part * capacity) as u64);
-        format!("{part} of the capacity: {rate} requests a second")
-    };
-    let mut captions = vec!["One request after the other on each busy connection".to_owned()];
-    captions.extend(RATES.map(at_rate));
-    let mut tables: Vec<_> = captions.into_iter().map(Table::new).collect();
+    let closed = "One request after the other on each busy connection";
+    let mut tables = vec![Table::new(closed.to_owned())];
+    for part in RATES {
+        let rate = part * capacity;
+        rates.push(Some(rate));
+        let rate = HumanCount(rate as u64);
+        let caption = format!("{part} of the capacity: {rate} requests a second");
+        tables.push(Table::new(caption));
+    }
     report::measure(rounds, |timers| {
         let begin = Instant::now();
         let cells = timers.iter().map(|&timer| Cell::start(timer, connections));
@@ -172,10 +173,9 @@ impl Cell {
     }
 
     fn turn(&mut self, load: usize, rate: Option<f64>) -> anyhow::Result<()> {
-        let busy = &mut self.busy;
         let mut send = |lasts| {
             let closed = Load::closed(lasts);
-            busy.send(&Load { rate, ..closed })
+            self.busy.send(&Load { rate, ..closed })
         };
         send(WARM_UP)?;
         let (before, _): Usage = self.server.ask(&())?;
@@ -305,11 +305,13 @@ async fn answer(
     Ok(Response::new(Full::new(number)))
 }
 
-/// Sets the limits of a connection. The peer's `timeout` limits a request.
+/// Sets the limits of a connection. The peer's `timeout` limits a request, and by default, `tokio::time` the head.
 pub(crate) trait Limits: Resets {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    fn head(builder: &mut http1::Builder);
+    fn head(builder: &mut http1::Builder) {
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    }
 
     fn idle(socket: TcpStream) -> Self::Stream;
 }
@@ -330,10 +332,6 @@ impl Limits for TokioWheel {
 impl Limits for Tokio {
     type Stream = Idle;
 
-    fn head(builder: &mut http1::Builder) {
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    }
-
     fn idle(socket: TcpStream) -> Self::Stream {
         Idle {
             socket,
@@ -345,10 +343,6 @@ impl Limits for Tokio {
 
 impl Limits for TokioAlt {
     type Stream = Idle;
-
-    fn head(builder: &mut http1::Builder) {
-        Tokio::head(builder);
-    }
 
     fn idle(socket: TcpStream) -> Idle {
         Tokio::idle(socket)

@@ -34,9 +34,9 @@ use tokio_wheel_benches::{lab::spawn_polled, late::Late, peer::Resets, stats::nu
 
 use crate::{
     child::{self, Child, Role},
-    clients::{Clients, FRAMES, Load, Trip},
+    clients::{Clients, FRAMES, Load},
     net::{self, BUFFER, Frame, MS},
-    report::{self, Compare, Figure, Table},
+    report::{self, Compare, Table},
     timeline::{Plot, Trips, answered, of, timeline, waits},
     timer::Timer,
 };
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// How many timers without a connection expire, in the scenes with such timers.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     timers: u64,
-    /// Draw plots of the round trips over time into this folder.
+    /// Draw plots of the round trips over time of the storms at one instant into this folder.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
 }
@@ -112,12 +112,8 @@ impl Storm {
             true => "connections close",
             false => "timers fire",
         };
-        let when = match self.spread {
-            0 => "at once",
-            _ => "within a second",
-        };
         let count = HumanCount(self.count);
-        format!("{count} {what} {when}: p99.9 is {waits}")
+        format!("{count} {what} at once: p99.9 is {waits}")
     }
 
     fn note(&self) -> &'static str {
@@ -151,21 +147,17 @@ pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
         for (_, storm, table) in &mut storms {
             for &timer in timers {
                 // Tries again with more time for the preparations, until the time suffices.
-                let mut factors = [1, 2, 4, 8].into_iter();
-                let done = factors.find_map(|factor| measure(timer, factor, *storm).transpose());
-                let (run, trips) =
-                    done.context("this machine is too slow to set the timers in time")??;
-                table.runs.push((timer, run));
-                table.trips.push(trips);
+                let mut tries = [1, 2, 4, 8].into_iter();
+                let done = tries.find_map(|time| measure(timer, time, *storm, table).transpose());
+                done.context("this machine is too slow to set the timers in time")??;
             }
         }
         Ok(())
     })?;
 
+    let rate = HumanCount(RATE);
     println!(
-        "{ACTIVE} active connections make {} round trips a second while limits expire. {} rounds.\n",
-        HumanCount(RATE),
-        rounds,
+        "{ACTIVE} active connections make {rate} round trips a second while limits expire. {rounds} rounds.\n"
     );
     report::print(storms.iter().map(|(_, _, table)| table));
     for (name, storm, Table { trips, .. }) in &storms {
@@ -176,7 +168,7 @@ pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
         });
         let pooled = pooled.collect::<Vec<_>>().join(", ");
         println!("{name}, p99.99 of all rounds, ms: {pooled}");
-        if let Some(folder) = &args.svg {
+        if let (Some(folder), 0) = (&args.svg, storm.spread) {
             let file = folder.join(format!("storm-{name}.svg"));
             Plot {
                 caption: &storm.title(&waits(trips, 0.999)),
@@ -192,12 +184,13 @@ pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
 }
 
 /// Runs a storm on a fresh server. The limits are set before the storm. Returns `None` if the time
-/// for that was too short.
+/// for that was too short. Fails if a request got no answer.
 fn measure(
     timer: Timer,
     factor: u64,
     mut storm: Storm,
-) -> anyhow::Result<Option<(Vec<Figure>, Trips)>> {
+    table: &mut Table,
+) -> anyhow::Result<Option<()>> {
     let role = Role::StormServer(storm.count);
     let (mut server, address) = Child::start::<SocketAddr>(timer, &role)?;
     let mut active = Clients::connect(address, ACTIVE, &FRAMES)?;
@@ -225,18 +218,8 @@ fn measure(
         rate: Some(RATE as f64),
         ..Load::closed(0)
     })?;
-    let expiries: (u64, u64) = server.ask(&(timer != Timer::None))?;
-    sum_up(timer, &storm, &trips, expiries).map(Some)
-}
-
-/// Returns the figures of a storm. Fails if a request got no answer.
-fn sum_up(
-    timer: Timer,
-    storm: &Storm,
-    trips: &[Trip],
-    (early, pending): (u64, u64),
-) -> anyhow::Result<(Vec<Figure>, Trips)> {
-    let round_trips = answered(trips)?;
+    let (early, pending): (u64, u64) = server.ask(&(timer != Timer::None))?;
+    let round_trips = answered(&trips)?;
     let (from, to) = (storm.at, storm.at + storm.window);
     let ends = round_trips.iter().map(|(due, time)| due + time);
     let mut ends: Vec<_> = ends.map(|end| end.clamp(from, to)).collect();
@@ -260,12 +243,13 @@ fn sum_up(
     let times = times.map(|(name, value)| (name, Compare::Times, value));
     let limits = limits.map(|(name, value)| (name, Compare::Difference, value));
     let figures = times.into_iter().chain(limits).collect();
-    let trips = Trips {
+    table.runs.push((timer, figures));
+    table.trips.push(Trips {
         timer,
         window,
         timeline,
-    };
-    Ok((figures, trips))
+    });
+    Ok(Some(()))
 }
 
 fn ms(nanos: u64) -> f64 {
