@@ -10,7 +10,6 @@ use std::{
 };
 
 use fastrand::Rng;
-use futures_util::future::{Either, select};
 use tokio::{runtime::Handle, task::yield_now};
 use tokio_wheel::{Duration, Instant};
 
@@ -33,15 +32,13 @@ pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
 }
 
 async fn one(target: &Arc<Target>, rng: &mut Rng) {
-    match rng.u8(..120) {
+    match rng.u8(..107) {
         0..20 => target.sleep(short(rng)).await,
         20..45 => timeout(target, rng).await,
         45..50 => burst(target, rng).await,
         50..70 => reset(target, rng).await,
-        70..80 => select_first(target, rng).await,
-        80..96 => schedule(target, rng).await,
-        96..99 => periodic(target, rng).await,
-        99..119 => migrate(target, rng).await,
+        70..86 => schedule(target, rng).await,
+        86..106 => migrate(target, rng).await,
         _ if target.env.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
         _ => return,
     }
@@ -111,16 +108,6 @@ async fn reset(target: &Arc<Target>, rng: &mut Rng) {
     sleep.await;
 }
 
-async fn select_first(target: &Arc<Target>, rng: &mut Rng) {
-    let (one, other) = (target.sleep(short(rng)), target.sleep(short(rng)));
-    let rest = match select(one, other).await {
-        Either::Left(((), rest)) | Either::Right(((), rest)) => rest,
-    };
-    if rng.bool() {
-        rest.await;
-    }
-}
-
 async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let is_near = rng.u8(..4) > 0;
     let delay = if is_near { short(rng) } else { long(rng) };
@@ -151,31 +138,6 @@ async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
         faults::found(format!(
             "`cancel` returned {cancelled}, which contradicts the task: {target}"
         ));
-    }
-}
-
-async fn periodic(target: &Arc<Target>, rng: &mut Rng) {
-    let period = Duration::from_micros(rng.u64(500..5_000));
-    let start = Instant::now();
-    let runs = Arc::new(AtomicU64::new(0));
-    let counted = runs.clone();
-    let described = target.clone();
-    let run = move || {
-        let nth = counted.fetch_add(1, Ordering::Relaxed) as u32 + 1;
-        if Instant::now() < start + period * nth {
-            faults::found(format!("a periodic task ran early: {described}"));
-        }
-        async {}
-    };
-    let timer = &target.env.scheduler;
-    let scheduled = match rng.bool() {
-        true => timer.schedule_at_fixed_rate(period, period, run),
-        false => timer.schedule_with_fixed_delay(period, period, run),
-    };
-    if let Ok(task) = scheduled {
-        target.sleep(period * rng.u32(..5)).await;
-        task.cancel();
-        let _cancelled = task.await;
     }
 }
 

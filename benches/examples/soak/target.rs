@@ -10,7 +10,7 @@ use std::{
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
@@ -34,7 +34,6 @@ pub struct Epoch {
     is_over: AtomicBool,
     /// Sleeps on their way to other tasks. Empty after the end.
     sent: Mutex<Vec<Option<Migration>>>,
-    targets: Mutex<Vec<Weak<Target>>>,
 }
 
 /// A sleep that was created on one target, perhaps polled there, and will be awaited by a task or a
@@ -54,7 +53,6 @@ impl Epoch {
         Arc::new(Self {
             is_over: AtomicBool::new(false),
             sent: Mutex::new(sent),
-            targets: Mutex::default(),
         })
     }
 
@@ -68,13 +66,6 @@ impl Epoch {
         let rest = mem::take(&mut *sent);
         drop(sent);
         drop(rest);
-    }
-
-    pub fn left(&self) -> Vec<String> {
-        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = targets.iter().filter_map(Weak::upgrade);
-        left.map(|target| format!("{} of {target}", Arc::strong_count(&target) - 1))
-            .collect()
     }
 
     pub fn exchange(&self, mine: Migration, rng: &mut Rng) -> Option<Migration> {
@@ -114,15 +105,8 @@ pub struct Target {
 
 impl Target {
     pub fn new(env: &Arc<Environment>, name: &'static str, timer: Option<Timer>) -> Arc<Self> {
-        let target = Arc::new(Self {
-            env: env.clone(),
-            name,
-            timer,
-        });
-        let targets = env.epoch.targets.lock();
-        let mut targets = targets.unwrap_or_else(PoisonError::into_inner);
-        targets.push(Arc::downgrade(&target));
-        target
+        let env = env.clone();
+        Arc::new(Self { env, name, timer })
     }
 
     pub fn has_ended(&self) -> bool {

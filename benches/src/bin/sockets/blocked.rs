@@ -12,31 +12,24 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncWriteExt as _, BufStream},
-    net::TcpStream,
-    runtime::Runtime,
-    time::sleep_until,
-};
+use tokio::{runtime::Runtime, time::sleep_until};
 use tokio_wheel_benches::{
     late::{Late, late_by},
-    peer::Peer,
+    peer::Resets,
 };
 
 use crate::{
     child::{self, Child, Role},
     clients::{Clients, FRAMES, Load},
-    net::{self, BUFFER, Frame, MS},
+    net::{self, MS},
     report::{self, Compare, Table},
+    storm::connection,
     timeline::{Plot, Trips, answered, timeline, waits},
     timer::Timer,
 };
 
 const CLIENTS: u64 = 4;
 const RATE: f64 = 800.0;
-
-/// How long a read may wait. No read waits so long.
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// The tasks that sleep, and for how long each time.
 const SLEEPERS: usize = 4;
@@ -153,8 +146,8 @@ fn measure(timer: Timer, mut blocks: Blocks, table: &mut Table) -> anyhow::Resul
 }
 
 /// Serves for one run: echoes frames, sleeps, and blocks.
-pub(crate) fn serve<P: Peer>(runtime: &Runtime) -> anyhow::Result<()> {
-    let address = net::accept(runtime, connection::<P>)?;
+pub(crate) fn serve<P: Resets>(runtime: &Runtime) -> anyhow::Result<()> {
+    let address = net::accept(runtime, |socket| connection::<P>(socket, Arc::default()))?;
     child::answer(&address)?;
     let blocks: Blocks = child::told()?;
     let late = Arc::new(Mutex::new(Vec::new()));
@@ -180,15 +173,4 @@ pub(crate) fn serve<P: Peer>(runtime: &Runtime) -> anyhow::Result<()> {
     child::answer(&(late.ms(0.99), late.ms(1.0)))?;
     // The parent reads the answer, and then kills this process.
     child::told()
-}
-
-async fn connection<P: Peer>(socket: TcpStream) -> anyhow::Result<()> {
-    let mut socket = BufStream::with_capacity(BUFFER, BUFFER, socket);
-    loop {
-        let Ok(frame) = P::timeout(LIMIT, Frame::read(&mut socket)).await else {
-            return Ok(());
-        };
-        socket.write_all(&frame?.to_bytes()).await?;
-        socket.flush().await?;
-    }
 }

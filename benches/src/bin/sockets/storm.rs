@@ -301,7 +301,10 @@ fn expired(records: &Records, i: u64) {
 }
 
 /// Serves one client, until its limit expires.
-async fn connection<P: Resets>(socket: TcpStream, records: Records) -> anyhow::Result<()> {
+pub(crate) async fn connection<P: Resets>(
+    socket: TcpStream,
+    records: Records,
+) -> anyhow::Result<()> {
     let mut socket = BufStream::with_capacity(BUFFER, BUFFER, socket);
     let mut record = None;
     let mut limit = pin!(P::new_sleep(USUAL));
