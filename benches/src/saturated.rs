@@ -360,6 +360,7 @@ impl Load {
     }
 }
 
+/// Sleeps again and again. Notes each deadline before the sleep, and its end after it.
 async fn sleep_again<P: Peer>(
     sleeps: Observed,
     mut deadline: Instant,
@@ -367,19 +368,14 @@ async fn sleep_again<P: Peer>(
     end: Instant,
 ) {
     while deadline < end {
-        note_sleep::<P>(&sleeps, deadline).await;
-        deadline = Instant::now() + each;
+        sleeps.lock().expect(PANICKED).deadline = Some(deadline);
+        P::sleep(deadline.saturating_duration_since(Instant::now())).await;
+        let woken = Instant::now();
+        let mut sleeps = sleeps.lock().expect(PANICKED);
+        sleeps.deadline = None;
+        sleeps.woken.push((deadline, woken));
+        deadline = woken + each;
     }
-}
-
-/// Sleeps until `deadline`. Notes the deadline before the sleep, and its end after it.
-async fn note_sleep<P: Peer>(sleeps: &Mutex<Sleeps>, deadline: Instant) {
-    sleeps.lock().expect(PANICKED).deadline = Some(deadline);
-    P::sleep(deadline.saturating_duration_since(Instant::now())).await;
-    let woken = Instant::now();
-    let mut sleeps = sleeps.lock().expect(PANICKED);
-    sleeps.deadline = None;
-    sleeps.woken.push((deadline, woken));
 }
 
 /// Works for `length` in each poll, and is ready again at once until `done` returns true.

@@ -17,11 +17,15 @@ mod timer;
 mod tunnel;
 
 use clap::{Parser, Subcommand};
-use tokio_wheel_benches::lab;
+use tokio_wheel_benches::{
+    lab,
+    peer::{Bare, Tokio, TokioAlt, TokioWheel},
+};
 
 use crate::{
+    calm::Limits,
     child::Role,
-    timer::{Timer, WORKERS, with_timer},
+    timer::{Timer, WORKERS},
 };
 
 /// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, on tokio's alternative
@@ -53,18 +57,15 @@ enum Scene {
     Child { role: String },
 }
 
-fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
-    with_timer!(timer, P => match role {
-        Role::StormServer(limits) => {
-            storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
-        }
-        Role::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
-        Role::BlockedServer(workers) => {
-            blocked::serve::<P>(&lab::unbound_runtime_for::<P>(workers))
-        }
+fn play<P: Limits>(role: Role) -> anyhow::Result<()> {
+    let runtime = lab::unbound_runtime_for::<P>;
+    match role {
+        Role::StormServer(limits) => storm::serve::<P>(&runtime(WORKERS), limits),
+        Role::CalmServer => calm::serve::<P>(&runtime(WORKERS)),
+        Role::BlockedServer(workers) => blocked::serve::<P>(&runtime(workers)),
         Role::AxumServer(server, cpu) => serve::be_server(server, cpu),
         Role::Silent(server, connections) => calm::be_silent(server, connections),
-    })
+    }
 }
 
 fn main() -> anyhow::Result<()> {
@@ -77,7 +78,12 @@ fn main() -> anyhow::Result<()> {
         Scene::Tunnel(args) => tunnel::run(&args, rounds),
         Scene::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;
-            play(role, timer)
+            match timer {
+                Timer::None => play::<Bare>(role),
+                Timer::Tokio => play::<Tokio>(role),
+                Timer::Alternative => play::<TokioAlt>(role),
+                Timer::Wheel => play::<TokioWheel>(role),
+            }
         }
     }
 }
