@@ -1,7 +1,6 @@
 //! `lateness` measures how late sleeps of 1 to 100 ms wake, for every practical way to sleep.
 
 use std::{
-    future::ready,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -73,7 +72,7 @@ fn tasks<P: Peer>(scene: Scene) -> Vec<Figure> {
 
 fn threads(scene: Scene) -> Vec<Figure> {
     observed(&lab::runtime(WORKERS), scene, || {
-        let sleep = |duration| ready(thread::sleep(duration));
+        let sleep = |duration| async move { thread::sleep(duration) };
         let spawn = |number| thread::spawn(move || block_on(chain(number, sleep)));
         let chains: Vec<_> = (0..CHAINS).map(spawn).collect();
         (chains.into_iter())

@@ -379,7 +379,7 @@ async fn sleep_again<P: Peer>(
 }
 
 /// Works for `length` in each poll, and is ready again at once until `done` returns true.
-pub async fn always_ready(length: Duration, done: impl Fn() -> bool) {
+async fn always_ready(length: Duration, done: impl Fn() -> bool) {
     poll_fn(|cx| {
         work(length);
         if done() {

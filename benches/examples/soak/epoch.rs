@@ -13,7 +13,6 @@ use fastrand::Rng;
 use futures_lite::future::block_on;
 use tokio::runtime::{Builder, Runtime};
 use tokio_wheel::{Duration, Timer};
-use tokio_wheel_benches::saturated::always_ready;
 use tokio_wheel_util::schedule::Scheduler;
 
 use crate::{
@@ -29,8 +28,6 @@ const FAR: u64 = 20_000;
 const ACTORS: usize = 10;
 
 const MAX_PENDING: usize = 1_000;
-
-const SATURATION: (usize, Duration) = (30, Duration::from_micros(100));
 
 pub struct Steady {
     runtime: Runtime,
@@ -63,20 +60,13 @@ impl Steady {
         }
     }
 
-    /// Runs an epoch. Returns whether all of it has ended, so that another epoch can follow. In a
-    /// saturated epoch, tasks that are always ready keep all workers of the steady runtime busy.
-    pub fn epoch(
-        &mut self,
-        rng: &mut Rng,
-        length: Duration,
-        has_storm: bool,
-        is_saturated: bool,
-    ) -> bool {
+    /// Runs an epoch. Returns whether all of it has ended, so that another epoch can follow.
+    pub fn epoch(&mut self, rng: &mut Rng, length: Duration, has_storm: bool) -> bool {
         let epoch = Epoch::new();
-        let targets = self.start_load(&epoch, rng, is_saturated);
+        let targets = self.start_load(&epoch, rng);
         if has_storm {
             let target = Target::new(&targets[0].env, "storms", Some(self.storms.clone()));
-            storm(self.runtime.handle(), &target, is_saturated, rng);
+            storm(self.runtime.handle(), &target, rng);
         }
         thread::sleep(length);
         epoch.end();
@@ -107,15 +97,9 @@ impl Steady {
     }
 
     /// Starts the tasks and the threads of an epoch. Returns the timers of the steady runtime.
-    fn start_load(
-        &self,
-        epoch: &Arc<Epoch>,
-        rng: &mut Rng,
-        is_saturated: bool,
-    ) -> [Arc<Target>; 3] {
-        // Blocked workers would also make the storm late.
+    fn start_load(&self, epoch: &Arc<Epoch>, rng: &mut Rng) -> [Arc<Target>; 3] {
         let entered = self.runtime.enter();
-        let env = env(epoch, rng.u8(..3) == 0 && !is_saturated);
+        let env = env(epoch, rng.u8(..3) == 0);
         let targets = [
             (
                 "a high-resolution timer",
@@ -141,12 +125,6 @@ impl Steady {
                 let _entered = handle.as_ref().map(|handle| handle.enter());
                 block_on(act(target, seed, || epoch.is_over()));
             });
-        }
-        let (tasks, length) = SATURATION;
-        for _ in 0..if is_saturated { tasks } else { 0 } {
-            let epoch = epoch.clone();
-            self.runtime
-                .spawn(always_ready(length, move || epoch.is_over()));
         }
         for builder in [Builder::new_multi_thread(), Builder::new_current_thread()] {
             let (epoch, seed) = (epoch.clone(), rng.u64(..));

@@ -28,9 +28,6 @@ use indicatif::HumanCount;
 
 use crate::{epoch::Steady, memory::Floor};
 
-/// The first of this many epochs is saturated, so that a short run has a saturated epoch.
-const SATURATED_OF: u64 = 3;
-
 /// Does what users do with sleeps, timeouts and scheduled tasks, at random, and checks the crate's promises.
 #[derive(Parser)]
 struct Args {
@@ -61,8 +58,7 @@ fn main() {
         let epoch = Duration::from_millis(rng.u64(2_000..6_000)).min(left);
         // The first epoch has no storm, so it shows the memory before the first storm.
         let has_storm = epochs > 0;
-        let is_saturated = epochs.is_multiple_of(SATURATED_OF);
-        has_ended = steady.epoch(&mut rng, epoch, has_storm, is_saturated);
+        has_ended = steady.epoch(&mut rng, epoch, has_storm);
         if has_ended {
             floor.check();
         }

@@ -10,12 +10,12 @@ use std::{
 };
 
 use fastrand::Rng;
-use tokio::{runtime::Handle, task::yield_now};
+use tokio::task::yield_now;
 use tokio_wheel::{Duration, Instant};
 
 use crate::{
     faults,
-    target::{Line, Migration, Target, Tracked},
+    target::{Line, Target, Tracked},
 };
 
 pub static DONE: AtomicU64 = AtomicU64::new(0);
@@ -143,37 +143,16 @@ async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
 
 /// Sends a sleep to another task, worker, runtime or thread, and awaits a sleep from elsewhere.
 async fn migrate(target: &Arc<Target>, rng: &mut Rng) {
-    let is_registered = rng.u8(..5) == 0;
-    let mut sleep = target.sleep(if is_registered { long(rng) } else { short(rng) });
-    if is_registered {
-        let _ = is_pending(&mut sleep).await;
+    let is_long = rng.bool();
+    let mut sleep = target.sleep(if is_long { long(rng) } else { short(rng) });
+    if !is_pending(&mut sleep).await {
+        return;
+    }
+    if is_long {
         sleep.reset(target, Instant::now() + short(rng));
     }
-    let is_bound = is_registered || target.timer.is_some() || rng.bool();
-    if is_bound && !is_pending(&mut sleep).await {
-        return;
+    let mine = (sleep, target.clone());
+    if let Some((sleep, holder)) = target.env.epoch.exchange(mine, rng) {
+        holder.outlive(sleep).await;
     }
-    let bound_to = is_bound.then(|| target.clone());
-    let mine = Migration {
-        sleep,
-        target: bound_to,
-    };
-    let Some(Migration {
-        mut sleep,
-        target: holder,
-    }) = target.env.epoch.exchange(mine, rng)
-    else {
-        return;
-    };
-    let is_outside = Handle::try_current().is_err();
-    let holder = match holder {
-        // Without a runtime there is no default timer.
-        None if is_outside => return,
-        Some(holder) => holder,
-        None => {
-            sleep.move_over(target);
-            target.clone()
-        }
-    };
-    holder.outlive(sleep).await;
 }

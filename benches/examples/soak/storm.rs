@@ -23,13 +23,11 @@ const AHEAD: Duration = Duration::from_secs(2);
 
 pub static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// Begins a storm, which is small on a saturated runtime, because it must end before its timers count as lost.
-pub fn storm(runtime: &Handle, target: &Arc<Target>, is_saturated: bool, rng: &mut Rng) {
-    let size = if is_saturated { SIZE / 20 } else { SIZE };
+pub fn storm(runtime: &Handle, target: &Arc<Target>, rng: &mut Rng) {
     let deadline = Instant::now() + AHEAD;
     let (tasks, sleeps) = match rng.bool() {
-        true => (size / 4, 1),
-        false => (CROWDS, size / CROWDS),
+        true => (SIZE / 4, 1),
+        false => (CROWDS, SIZE / CROWDS),
     };
     let is_dropped = rng.bool();
     for _ in 0..tasks {

@@ -36,13 +36,8 @@ pub struct Epoch {
     sent: Mutex<Vec<Option<Migration>>>,
 }
 
-/// A sleep that was created on one target, perhaps polled there, and will be awaited by a task or a
-/// thread of another target.
-pub struct Migration {
-    pub sleep: Tracked,
-    /// The target of the timer that holds the sleep. `None` before the first poll of a sleep of a default timer.
-    pub target: Option<Arc<Target>>,
-}
+/// A sleep that is registered with the timer of a target, and will be awaited by a task or a thread of another target.
+pub type Migration = (Tracked, Arc<Target>);
 
 impl Epoch {
     /// The number of sleeps that are on their way at a time.
@@ -205,13 +200,6 @@ impl Tracked {
             None => self.line = Some(Line::open(target, deadline)),
         }
         Pin::new(&mut self.sleep).reset(deadline);
-    }
-
-    /// Moves the line to another target, which will poll the sleep for the first time.
-    pub fn move_over(&mut self, target: &Arc<Target>) {
-        if let Some(line) = &mut self.line {
-            line.target = target.clone();
-        }
     }
 
     pub fn is_pending(&mut self, cx: &mut Context<'_>) -> bool {
