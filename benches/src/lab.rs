@@ -116,7 +116,7 @@ pub fn unbound_runtime_for<P: Peer>(workers: usize) -> Runtime {
     build::<P>(Builder::new_multi_thread().worker_threads(workers))
 }
 
-/// Chooses tokio's alternative timer if that is the peer. A current-thread runtime ignores it.
+/// Builds a runtime, with tokio's alternative timer if that is the peer. A current-thread runtime ignores it.
 fn build<P: Peer>(builder: &mut Builder) -> Runtime {
     if P::NAME == TokioAlt::NAME {
         #[cfg(tokio_unstable)]
