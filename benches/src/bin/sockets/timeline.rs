@@ -89,12 +89,7 @@ impl Plot<'_> {
             points: (0..length).filter_map(|i| point(timer, i)).collect(),
         });
         let curves: Vec<_> = curves.collect();
-        // The marks are 50, 100 or 200 ms apart.
-        let step = match length {
-            ..=500 => 50.0,
-            501..1_000 => 100.0,
-            _ => 200.0,
-        };
+        let step = if length > 500 { 100.0 } else { 50.0 };
         let marks = (0..).map(|mark| f64::from(mark) * step - before);
         let marks = marks.take_while(|&mark| mark <= length as f64 - before);
         Chart {
