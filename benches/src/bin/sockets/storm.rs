@@ -118,11 +118,11 @@ impl Storm {
 
     fn note(&self) -> &'static str {
         match self.connections {
-            true => "Slowest round trip that began in each ms. Lower is better.",
+            true => "Slowest round trip begun in each ms, median of the rounds. Lower is better.",
             // A wheel moves them to finer slots at the start of the coarse slot.
             false => {
-                "Slowest round trip that began in each ms. Lower is better. \
-                 The rise before 0: the timing wheels sort the timers before they are due."
+                "Slowest round trip begun in each ms, median of the rounds. Lower is better. \
+                 Before 0, the timing wheels sort the timers."
             }
         }
     }
