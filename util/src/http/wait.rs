@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use tokio_wheel::{Sleep, sleep_until};
 
 use super::body_limits::{BodyLimits, LimitExceeded};
-use crate::limit::{Starved, has_budget_remaining, lock, poll_limit, saturating_add};
+use crate::limit::{Starved, has_budget_remaining, lock, saturating_add};
 
 /// The current wait of one body, and the sum of its earlier waits.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Wait {
             spent: Duration::ZERO,
             reader: None,
             pauses: false,
-            starved: Starved::new(),
+            starved: Starved(false),
         }
     }
 
@@ -72,7 +72,6 @@ impl Wait {
         cx: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LimitExceeded>> {
-        let had_budget = self.starved.had_budget();
         if self.reader.is_none() {
             // Most bodies have their frames ready, so the first wait, and not the first poll, allocates.
             let polled = poll(cx);
@@ -87,8 +86,7 @@ impl Wait {
             }
             return polled.map(Ok);
         }
-        let exceeded = self.poll_limits(had_budget, cx);
-        self.starved.record(exceeded).map(Err)
+        self.poll_limits(cx).map(Err)
     }
 
     /// Polls the inner body with a waker that records its wake. Excludes the time since the last wake.
@@ -113,7 +111,7 @@ impl Wait {
 
     /// Begins or continues the wait, and polls its limits.
     #[track_caller]
-    fn poll_limits(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<LimitExceeded> {
+    fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<LimitExceeded> {
         let frame = (self.limits.frame_timeout).map(|limit| (limit, LimitExceeded::Frame(limit)));
         let body = (self.limits.body_timeout)
             .map(|limit| (limit.saturating_sub(self.spent), LimitExceeded::Body(limit)));
@@ -127,7 +125,7 @@ impl Wait {
         if sleep.deadline() != deadline {
             Pin::new(&mut *sleep).reset(deadline);
         }
-        ready!(poll_limit(sleep, had_budget, cx));
+        ready!(self.starved.poll_limit(sleep, cx));
         Poll::Ready(exceeded)
     }
 

@@ -20,7 +20,7 @@ use tokio::{
 
 pub use end::{Side, TunnelEnd, TunnelReason};
 
-use crate::limit::{Starved, has_budget_remaining, poll_limit, saturating_add, setters};
+use crate::limit::{Starved, has_budget_remaining, saturating_add, setters};
 use direction::Direction;
 use tokio_wheel::{Sleep, sleep_until};
 
@@ -104,7 +104,7 @@ where
         half_close: None,
         last: None,
         alarm: None,
-        starved: Starved::new(),
+        starved: Starved::default(),
     }
 }
 
@@ -263,7 +263,7 @@ impl<A, B> Tunnel<A, B> {
     }
 
     /// Polls the limit that applies now.
-    fn poll_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<TunnelReason> {
+    fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<TunnelReason> {
         let is_half_closed = self.a_to_b.has_ended || self.b_to_a.has_ended;
         let (limit, reason) = match (self.half_close, self.idle) {
             (Some(limit), _) if is_half_closed => (limit, TunnelReason::HalfClosed),
@@ -276,8 +276,7 @@ impl<A, B> Tunnel<A, B> {
             Pin::new(&mut *alarm).reset(due);
         }
         loop {
-            let elapsed = poll_limit(alarm, had_budget, cx);
-            ready!(self.starved.record(elapsed));
+            ready!(self.starved.poll_limit(alarm, cx));
             if due <= alarm.deadline() {
                 return Poll::Ready(reason);
             }
@@ -295,7 +294,6 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
         let this = self.get_mut();
-        let had_budget = this.starved.had_budget();
         let reason = loop {
             break match this.poll_copy(cx) {
                 Poll::Ready(Ok(())) => TunnelReason::Closed,
@@ -305,10 +303,10 @@ where
                         unit.made_progress();
                         continue;
                     }
-                    ready!(this.poll_limit(had_budget, cx))
+                    ready!(this.poll_limit(cx))
                 }
                 Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
-                Poll::Pending => ready!(this.poll_limit(had_budget, cx)),
+                Poll::Pending => ready!(this.poll_limit(cx)),
             };
         };
         let (a_to_b, b_to_a) = this.copied();
