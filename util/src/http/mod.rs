@@ -53,9 +53,8 @@
 //! * The time before the first poll does not count. If a handler never reads the body, only [`TimeoutLayer`] ends the
 //!   request.
 //! * The time between a frame and the next poll does not count, so a slow handler does not use up the time of its client.
-//! * If a reader stops waiting to do something else, as in a `select!`, the wait continues until the body wakes the reader. The
-//!   time from there to the reader's next poll does not count. If the client sends nothing, the first poll after the limit
-//!   fails.
+//! * If a reader stops waiting to do something else, as in a `select!`, the wait continues, because the body cannot know whether
+//!   another poll follows.
 //! * A poll returns a frame that is ready, even if the reader polls late.
 //! * On HTTP/2, all streams of a connection share a flow-control window. A handler that does not read its body can use up the
 //!   window, and then the limits of other streams run although their clients cannot send.
@@ -123,7 +122,6 @@ mod body_limits;
 mod grpc;
 mod timeout;
 mod timeout_header;
-mod wait;
 
 pub use body::TimeoutBody;
 pub use body_layers::{
