@@ -5,7 +5,7 @@
 //! | [`TimeoutLayer`] | the time until the head of a response |
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
-//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing: they tell the server the remaining time |
+//! | [`TimeoutHeaderLayer`], for clients | nothing: it tells the server the remaining time |
 //!
 //! The layers are named like those of tower-http, and can [do more](#differences-from-tower-http). An axum server can use them
 //! without `HandleErrorLayer`:
@@ -75,7 +75,7 @@
 //!
 //! With [`TimeoutLayer::grpc`], the limit can also come from the header `grpc-timeout`, and with [`TimeoutLayer::header`] from
 //! another header. The handler runs in a [scope](crate::deadline): it can ask for the remaining time, and a
-//! [`GrpcTimeoutLayer`] or [`TimeoutHeaderLayer`] around a client passes it to other servers.
+//! [`TimeoutHeaderLayer`] around a client passes it to other servers.
 //!
 //! # Errors
 //!
@@ -131,6 +131,4 @@ pub use body_layers::{
 pub use body_limits::{BodyLimits, LimitExceeded};
 pub use grpc::{format_grpc_timeout, parse_grpc_timeout};
 pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
-pub use timeout_header::{
-    EXPECTED_RQ_TIMEOUT_MS, GrpcTimeoutLayer, TimeoutHeader, TimeoutHeaderLayer,
-};
+pub use timeout_header::{EXPECTED_RQ_TIMEOUT_MS, TimeoutHeader, TimeoutHeaderLayer};
