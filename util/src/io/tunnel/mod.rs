@@ -14,7 +14,6 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    task::coop::poll_proceed,
     time::Instant,
 };
 
@@ -294,20 +293,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
         let this = self.get_mut();
-        let reason = loop {
-            break match this.poll_copy(cx) {
-                Poll::Ready(Ok(())) => TunnelReason::Closed,
-                // Without budget, the task lets others run, and the limit may end a stream that is always interrupted.
-                Poll::Ready(Err((_, error))) if error.kind() == io::ErrorKind::Interrupted => {
-                    if let Poll::Ready(unit) = poll_proceed(cx) {
-                        unit.made_progress();
-                        continue;
-                    }
-                    ready!(this.poll_limit(cx))
-                }
-                Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
-                Poll::Pending => ready!(this.poll_limit(cx)),
-            };
+        let reason = match this.poll_copy(cx) {
+            Poll::Ready(Ok(())) => TunnelReason::Closed,
+            Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
+            Poll::Pending => ready!(this.poll_limit(cx)),
         };
         let (a_to_b, b_to_a) = this.copied();
         Poll::Ready(TunnelEnd {
