@@ -31,7 +31,7 @@ use std::{
 };
 
 use bounded_wheel::{CHUNK, NEVER, Order, Tick, Wheel};
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use tokio::{task::coop, time::Instant};
 use tokio_wheel::{Duration, Timer};
 
@@ -875,14 +875,5 @@ impl<T> Stream for DelayQueue<T> {
     #[track_caller]
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.get_mut().poll_expired(cx)
-    }
-}
-
-/// An empty queue is terminated until the next insertion. So `futures::select!` skips an empty queue.
-///
-/// The adapter `StreamExt::fuse` behaves differently: it ends the stream forever at the first `None`.
-impl<T> FusedStream for DelayQueue<T> {
-    fn is_terminated(&self) -> bool {
-        self.is_empty()
     }
 }
