@@ -39,12 +39,6 @@ pub(crate) use setters;
 
 /// Returns a sleep of `timer`. `None` stands for the default timer of the runtime that polls the sleep.
 #[inline]
-pub(crate) fn sleep(timer: Option<&Timer>, duration: Duration) -> Sleep {
-    timer.map_or_else(|| tokio_wheel::sleep(duration), |it| it.sleep(duration))
-}
-
-/// Returns a sleep of `timer`. `None` stands for the default timer of the runtime that polls the sleep.
-#[inline]
 pub(crate) fn sleep_until(timer: Option<&Timer>, deadline: Instant) -> Sleep {
     let default = || tokio_wheel::sleep_until(deadline);
     timer.map_or_else(default, |timer| timer.sleep_until(deadline))

@@ -37,6 +37,9 @@ use crate::limit::{lock, notified, saturating_add};
 /// The number of parts of the connections. The shutdown wakes the connections of a part at once.
 const PARTS: usize = 256;
 
+/// An age that no connection reaches. Unlike [`Duration::MAX`], it can be multiplied.
+const MILLENNIA: Duration = Duration::from_secs(1 << 40);
+
 /// A handle to all connections of a server, which share the same [`Limits`].
 ///
 /// A clone is another handle to the same server. If all handles are dropped, the connections stay open and keep their limits.
@@ -174,8 +177,8 @@ impl Connections {
         drop(state);
         // An `f64` has 53 bits of precision.
         let random = (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64;
-        let jitter = |age| share_of(age, limits.jitter * random);
-        let max_age = (limits.max_age).map_or(Duration::MAX, |age| age - jitter(age));
+        let max_age = limits.max_age.map_or(MILLENNIA, |age| age.min(MILLENNIA));
+        let max_age = max_age.mul_f64(1.0 - limits.jitter * random);
         let opened = Instant::now();
         Ok(ConnectionGuard {
             connections: self.clone(),
@@ -300,13 +303,6 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// Returns `duration` times `fraction`, where `fraction` is from 0 to 1.
-fn share_of(duration: Duration, fraction: f64) -> Duration {
-    // The product of a very long duration may round up to more than a `Duration` can hold.
-    let share = Duration::try_from_secs_f64(duration.as_secs_f64() * fraction);
-    share.map_or(duration, |share| share.min(duration))
-}
-
 /// The error of [`Connections::open`](super::Connections::open).
 ///
 /// # Examples
@@ -394,21 +390,5 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.end(None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_of_the_duration() {
-        let minute = Duration::from_secs(60);
-        for (fraction, secs) in [(0.0, 0), (0.25, 15), (1.0, 60)] {
-            let share = share_of(minute, fraction);
-            assert_eq!(share, Duration::from_secs(secs), "{fraction}");
-        }
-        assert_eq!(share_of(Duration::MAX, 1.0), Duration::MAX);
-        assert!(share_of(Duration::MAX, 0.5) > Duration::from_secs(500 * 365 * 86_400));
     }
 }
