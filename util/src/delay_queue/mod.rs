@@ -773,7 +773,8 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         check_len(self.len(), 1);
-        let deadline = self.not_before_now(deadline);
+        // Elements stay in order.
+        let deadline = deadline.max(self.wheel.now());
         let key = self.wheel.insert(deadline, value);
         self.wake_for(deadline);
         Key(key)
@@ -782,18 +783,12 @@ impl<T> DelayQueue<T> {
     /// Sets the deadline of an element. Returns `false` if the element is no longer in the queue.
     #[inline]
     fn reset_tick(&mut self, key: &Key, deadline: Tick) -> bool {
-        let deadline = self.not_before_now(deadline);
+        let deadline = deadline.max(self.wheel.now());
         let present = self.wheel.reset(key.0, deadline);
         if present {
             self.wake_for(deadline);
         }
         present
-    }
-
-    /// Returns `deadline`, but at least the current tick of the wheel. So elements stay in order.
-    #[inline]
-    fn not_before_now(&self, deadline: Tick) -> Tick {
-        deadline.max(self.wheel.now())
     }
 
     /// Keeps `waker`. A later call that sets a deadline before `until` will wake this waker.

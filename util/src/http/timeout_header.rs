@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{format_grpc_timeout, parse_grpc_timeout};
-use crate::deadline::remaining;
+use crate::{deadline::remaining, limit::nanos};
 
 /// The header with which Envoy tells a server how many milliseconds it waits.
 pub const EXPECTED_RQ_TIMEOUT_MS: HeaderName =
@@ -169,10 +169,7 @@ impl<S: Service<Request<B>>, B> Service<Request<B>> for TimeoutHeader<S> {
             if given.is_none_or(|given| left < given) {
                 let value = match is_grpc {
                     true => format_grpc_timeout(left),
-                    false => u64::try_from(left.as_millis())
-                        .unwrap_or(u64::MAX)
-                        .max(1)
-                        .into(),
+                    false => (nanos(left) / 1_000_000).max(1).into(),
                 };
                 request.headers_mut().insert(&self.name, value);
             }

@@ -58,14 +58,14 @@ const MILLENNIA: Duration = Duration::from_secs(1 << 40);
 /// ```
 #[derive(Clone)]
 pub struct Connections {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
-    limits: Limits,
+pub(super) struct Shared {
+    pub(super) limits: Limits,
     is_shut_down: IsShutDown,
     state: Mutex<State>,
-    event_polls: EventPolls,
+    pub(super) event_polls: EventPolls,
     /// Wakes the callers of [`Connections::shutdown`] when no connection is open, and full servers when there is room.
     ended: Notify,
 }
@@ -78,20 +78,14 @@ struct IsShutDown(AtomicBool);
 #[derive(Default)]
 struct State {
     counts: Counts,
-    /// Wakes the connections. The shutdown takes it.
-    shutdown: Shutdown,
+    /// Wake the connections. The shutdown takes them.
+    parts: Vec<Arc<Notify>>,
     /// The part of the connection that has waited last for the shutdown.
     part: usize,
 }
 
 /// Wakes all connections: one part after the other, so that other tasks run in between.
 struct Shutdown(Vec<Arc<Notify>>);
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self(iter::repeat_with(Arc::default).take(PARTS).collect())
-    }
-}
 
 impl Shutdown {
     /// Wakes one part in each poll, and wakes its own task.
@@ -130,10 +124,14 @@ impl Connections {
     /// assert_eq!(connections.counts().open(), 0);
     /// ```
     pub fn new(limits: Limits) -> Self {
+        let parts = iter::repeat_with(Arc::default).take(PARTS).collect();
         let shared = Arc::new(Shared {
             limits,
             is_shut_down: IsShutDown::default(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                parts,
+                ..State::default()
+            }),
             event_polls: EventPolls::default(),
             ended: Notify::new(),
         });
@@ -164,7 +162,7 @@ impl Connections {
     /// # }
     /// ```
     pub fn open(&self) -> Result<ConnectionGuard, OpenError> {
-        let limits = self.limits();
+        let limits = &self.shared.limits;
         let limit = limits.max_connections;
         let mut state = self.lock();
         if self.is_shut_down() {
@@ -231,7 +229,7 @@ impl Connections {
             // Under the lock, so that no connection opens, or begins to wait, without noticing.
             let mut state = self.lock();
             if !self.shared.is_shut_down.0.swap(true, Ordering::Release) {
-                let shutdown = mem::replace(&mut state.shutdown, Shutdown(Vec::new()));
+                let shutdown = Shutdown(mem::take(&mut state.parts));
                 drop(state);
                 if let Ok(runtime) = Handle::try_current() {
                     runtime.spawn(shutdown.announce());
@@ -262,18 +260,10 @@ impl Connections {
         self.lock().counts.clone()
     }
 
-    pub(super) fn limits(&self) -> &Limits {
-        &self.shared.limits
-    }
-
     /// Returns a future that ends when no connection is open, or when the server is no longer full, even if it is first
     /// polled later.
     pub(super) fn next_end(&self) -> Notified<'_> {
         self.shared.ended.notified()
-    }
-
-    pub(super) fn event_polls(&self) -> &EventPolls {
-        &self.shared.event_polls
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
@@ -285,7 +275,7 @@ impl Connections {
     pub(super) fn next_shutdown(&self) -> Option<OwnedNotified> {
         let state = &mut *self.lock();
         state.part = (state.part + 1) % PARTS;
-        let part = state.shutdown.0.get(state.part)?;
+        let part = state.parts.get(state.part)?;
         Some(part.clone().notified_owned())
     }
 
@@ -297,7 +287,7 @@ impl Connections {
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("limits", self.limits())
+            .field("limits", &self.shared.limits)
             .field("counts", &self.counts())
             .finish()
     }
@@ -370,7 +360,7 @@ impl ConnectionGuard {
         }
         let mut state = self.connections.lock();
         let counts = &mut state.counts;
-        let was_full = counts.open as usize >= self.connections.limits().max_connections;
+        let was_full = counts.open as usize >= self.connections.shared.limits.max_connections;
         counts.open -= 1;
         match end {
             Some((reason, is_cut)) => {

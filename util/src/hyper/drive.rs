@@ -181,7 +181,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 let grace = match reason {
                     // Such a connection waits for the rest of the head.
                     Reason::Header if !is_http2 => Duration::ZERO,
-                    _ => this.guard.connections.limits().grace,
+                    _ => this.guard.connections.shared.limits.grace,
                 };
                 *this.graceful = Some((reason, saturating_add(Instant::now(), grace)));
                 let connection = this.connection.as_mut().as_pin_mut();
@@ -235,7 +235,7 @@ impl<C> Projected<'_, C> {
         if connections.is_shut_down() {
             return Err(Reason::Shutdown);
         }
-        let limit = connections.limits().idle.unwrap_or(Duration::MAX);
+        let limit = connections.shared.limits.idle.unwrap_or(Duration::MAX);
         let age = wait_or(now, self.guard.max_age, Reason::MaxAge)?;
         let requests = self.guard.requests.state();
         let idle = match requests.count {

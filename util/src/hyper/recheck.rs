@@ -78,7 +78,7 @@ impl Recheck {
     /// Waits until the runtime has read what the kernel has received.
     #[track_caller]
     pub(super) fn poll_events(&mut self, connections: &Connections, cx: &Context<'_>) -> Poll<()> {
-        let start = || connections.event_polls().wait();
+        let start = || connections.shared.event_polls.wait();
         let wait = self.event_polls.get_or_insert_with(start);
         let polled = pin!(unconstrained(wait)).poll(&mut Context::from_waker(&quiet(cx)));
         let _ended = ready!(polled);
