@@ -70,18 +70,17 @@ impl Limiter {
         (self.writes).set(writes, limits.min_write_rate, idle_differs);
     }
 
-    /// Polls an operation. Returns an error if the operation has exceeded a limit. `moved` returns the number
-    /// of bytes that a ready operation has moved.
-    pub(super) fn poll<T>(
+    /// Polls an operation, which returns the number of bytes that it has moved. Returns an error if the operation has
+    /// exceeded a limit.
+    pub(super) fn poll(
         &mut self,
         operation: Operation,
         cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
-        moved: impl FnOnce(&T) -> usize,
-    ) -> Poll<io::Result<T>> {
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         match poll(cx) {
             Poll::Ready(result) => {
-                self.end(operation, result.as_ref().map_or(0, moved));
+                self.end(operation, *result.as_ref().unwrap_or(&0));
                 Poll::Ready(result)
             }
             Poll::Pending => {

@@ -14,9 +14,6 @@ use tokio::{
 
 use super::end::Side;
 
-/// How many reads and writes a unit of the budget pays for.
-const ROUNDS: u32 = 32;
-
 #[derive(Default)]
 pub(super) struct Direction {
     buffer: Box<[u8]>,
@@ -50,9 +47,9 @@ impl Direction {
     ) -> Poll<Result<(), (Side, io::Error)>> {
         let failed = |error| (from.other(), error);
         let (mut reader, mut writer) = (Pin::new(reader), Pin::new(writer));
-        let mut unit = ready!(poll_proceed(cx));
-        let mut rounds = 0;
         while !self.is_closed {
+            // Streams that use no unit of their own must not copy for ever.
+            let unit = ready!(poll_proceed(cx));
             let mut progress = false;
             if !self.has_ended && self.filled < self.buffer.len() {
                 let mut room = ReadBuf::new(&mut self.buffer[self.filled..]);
@@ -93,11 +90,6 @@ impl Direction {
             }
             unit.made_progress();
             *last = None;
-            // Sockets use units of their own. Streams that use none must not copy for ever.
-            rounds += 1;
-            if rounds % ROUNDS == 0 {
-                unit = ready!(poll_proceed(cx));
-            }
         }
         Poll::Ready(Ok(()))
     }
