@@ -168,7 +168,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 break Ended::new(this.reason_or(Reason::Closed), None, result);
             }
             let Poll::Ready((reason, has_runtime_ended)) = this.poll_end(cx) else {
-                this.recheck.forget_events();
+                this.recheck.event_polls = None;
                 return Poll::Pending;
             };
             // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.

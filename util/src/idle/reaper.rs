@@ -98,7 +98,7 @@ impl<K> Reaper<K> {
         Self {
             shards,
             alarm,
-            sweep: Sweep::ENDED,
+            sweep: Sweep::default(),
             yields: Yields::default(),
             starved: Starved::default(),
         }
@@ -272,7 +272,7 @@ impl<K> Reaper<K> {
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
         let mut reached = 0;
-        let mut shed = Sweep::ENDED;
+        let mut shed = Sweep::default();
         let sweep = if sheds { &mut shed } else { &mut self.sweep };
         loop {
             if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
