@@ -383,7 +383,6 @@ impl<T> DelayQueue<T> {
             if let Some(entry) = expired {
                 self.armed = if self.is_empty() { NEVER } else { 0 };
                 budget.made_progress();
-                self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
             if advance.is_break() {

@@ -277,7 +277,6 @@ impl<K> Reaper<K> {
         loop {
             if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
                 unit.inspect(RestoreOnPending::made_progress);
-                self.yields.was_of_use();
                 return Poll::Ready(Some(key));
             }
             if steps == 0 {
