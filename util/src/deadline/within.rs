@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::{
     task::{
         self, Id,
-        coop::{has_budget_remaining, poll_proceed},
+        coop::{RestoreOnPending, poll_proceed},
     },
     time::Instant,
 };
@@ -22,7 +22,7 @@ use super::{
     Exceeded,
     scope::{self, Deadline, Entered},
 };
-use crate::limit::saturating_add;
+use crate::limit::{Starved, saturating_add};
 #[cfg(feature = "http")]
 use tokio_wheel::sleep;
 
@@ -56,6 +56,7 @@ pin_project! {
         is_outer: bool,
         // Whether a future outside of this scope was pending at the last poll.
         must_go_on: bool,
+        starved: Starved,
     }
 }
 
@@ -92,6 +93,7 @@ impl<F> Within<F> {
             set_at,
             is_outer: false,
             must_go_on: false,
+            starved: Starved(false),
         }
     }
 
@@ -188,7 +190,6 @@ impl<F: Future> Future for Within<F> {
             name: *this.name,
             set_at: this.set_at,
         };
-        let had_budget = has_budget_remaining();
         let mut has_ended = is_registered && sleep.poll_elapsed(cx).is_ready();
         if !has_ended || *this.must_go_on {
             let entered = Entered::new(task, Some(deadline(sleep)), has_ended);
@@ -204,9 +205,7 @@ impl<F: Future> Future for Within<F> {
         if !has_ended || *this.must_go_on {
             return Poll::Pending;
         }
-        if !had_budget || has_budget_remaining() {
-            ready!(poll_proceed(cx)).made_progress();
-        }
+        ready!(this.starved.take_unit(cx)).inspect(RestoreOnPending::made_progress);
         Poll::Ready(Err(Exceeded::new(deadline(sleep), *this.is_outer)))
     }
 }

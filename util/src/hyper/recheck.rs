@@ -39,7 +39,7 @@ pub(super) struct Recheck {
     /// Waits for the shutdown. `None` before the first poll, and after the shutdown has begun.
     shutdown: Option<Pin<Box<OwnedNotified>>>,
     /// Waits for event polls, before a graceful shutdown.
-    event_polls: Option<oneshot::Receiver<()>>,
+    pub(super) event_polls: Option<oneshot::Receiver<()>>,
     /// The waker that `shutdown` and `sleep` wake.
     waker: Waker,
 }
@@ -78,17 +78,12 @@ impl Recheck {
     /// Waits until the runtime has read what the kernel has received.
     #[track_caller]
     pub(super) fn poll_events(&mut self, connections: &Connections, cx: &Context<'_>) -> Poll<()> {
-        let start = || connections.event_polls().wait();
+        let start = || connections.shared.event_polls.wait();
         let wait = self.event_polls.get_or_insert_with(start);
         let polled = pin!(unconstrained(wait)).poll(&mut Context::from_waker(&quiet(cx)));
         let _ended = ready!(polled);
-        self.forget_events();
-        Poll::Ready(())
-    }
-
-    /// Ends the wait of [`poll_events`](Self::poll_events), because the connection stays open.
-    pub(super) fn forget_events(&mut self) {
         self.event_polls = None;
+        Poll::Ready(())
     }
 
     /// Waits until `deadline`. Returns an error if the runtime has ended.

@@ -23,9 +23,6 @@ use crate::{
 /// The pause after a failed `accept`. So a server without descriptors makes 100 system calls per second.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The server also pauses after so many clients in a row that have left, because a broken listener looks the same.
-const LEFT: u32 = 100;
-
 /// Accepts the connections of a server, for [`serve`](super::serve). It has the shape of axum's trait, but `accept` may fail.
 ///
 /// # Examples
@@ -76,55 +73,6 @@ pub trait Listener: Send + 'static {
     ///
     /// Fails if the operating system does not tell.
     fn local_addr(&self) -> io::Result<Self::Addr>;
-
-    /// Calls `tap` with each accepted stream, for example to set options of its socket.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio::net::TcpListener;
-    /// use tokio_wheel_util::{hyper::Listener as _, serve};
-    ///
-    /// # #[tokio::main]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?.tap_io(|socket| {
-    ///     let _ = socket.set_nodelay(false);
-    /// });
-    /// let server = serve(listener, axum::Router::new());
-    /// assert!(server.local_addr()?.ip().is_loopback());
-    /// # server.with_graceful_shutdown(async {}).await
-    /// # }
-    /// ```
-    fn tap_io<F>(self, tap: F) -> TapIo<Self, F>
-    where
-        Self: Sized,
-        F: FnMut(&mut Self::Io) + Send + 'static,
-    {
-        let listener = self;
-        TapIo { listener, tap }
-    }
-}
-
-/// A listener that [`Listener::tap_io`] returns.
-#[derive(Debug)]
-pub struct TapIo<L, F> {
-    listener: L,
-    tap: F,
-}
-
-impl<L: Listener, F: FnMut(&mut L::Io) + Send + 'static> Listener for TapIo<L, F> {
-    type Io = L::Io;
-    type Addr = L::Addr;
-
-    async fn accept(&mut self) -> io::Result<(L::Io, L::Addr)> {
-        let (mut io, address) = self.listener.accept().await?;
-        (self.tap)(&mut io);
-        Ok((io, address))
-    }
-
-    fn local_addr(&self) -> io::Result<L::Addr> {
-        self.listener.local_addr()
-    }
 }
 
 /// Sets `TCP_NODELAY`, because HTTP/2 sends small frames.
@@ -164,7 +112,6 @@ pub(super) async fn accept<L: Listener>(
     connections: &Connections,
     report: &Report,
 ) -> (L::Io, L::Addr, ConnectionGuard) {
-    let mut left = 0;
     loop {
         // The listener may always be ready, and need not use the budget.
         consume_budget().await;
@@ -178,8 +125,7 @@ pub(super) async fn accept<L: Listener>(
                         | ErrorKind::ConnectionReset
                 );
                 report(ServeError::Accept(error));
-                left = if is_of_client { (left + 1) % LEFT } else { 0 };
-                if left == 0 {
+                if !is_of_client {
                     sleep(PAUSE).await;
                 }
             }

@@ -16,10 +16,7 @@ use ::hyper::http::Extensions;
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
 
 use self::error::Report;
-pub use self::{
-    accept::{Listener, TapIo},
-    error::ServeError,
-};
+pub use self::{accept::Listener, error::ServeError};
 use super::{Connections, Limits, WheelTimer};
 
 /// Serves the clients of `listener` with `service`, and enforces connection limits.
@@ -34,7 +31,7 @@ use super::{Connections, Limits, WheelTimer};
 /// | with `axum::serve` | here |
 /// |---|---|
 /// | `app.into_make_service_with_connect_info::<SocketAddr>()` | `app`, and [`with_connect_info(ConnectInfo)`](Serve::with_connect_info) on the server |
-/// | `use axum::serve::ListenerExt`, for `tap_io` | `use tokio_wheel_util::hyper::Listener`: see [`Listener::tap_io`] |
+/// | `tap_io` of `axum::serve::ListenerExt` | [`handshake`](Serve::handshake), whose closure gets the stream |
 ///
 /// axum 0.9, which is not released yet, is going to limit the age of connections. It has none of the other limits, and no
 /// limit for the shutdown.
@@ -78,8 +75,8 @@ use super::{Connections, Limits, WheelTimer};
 /// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`] only so that it can replace
 /// `axum::serve`. To learn of errors, pass a closure to [`on_error`](Serve::on_error). It is not called for panics.
 ///
-/// * If `accept` fails because the client has gone, the server accepts the next client at once. After 100 such errors in
-///   a row, and after any other error, for example when the process has run out of file descriptors, it waits for 10 ms.
+/// * If `accept` fails because the client has gone, the server accepts the next client at once. After any other error, for
+///   example when the process has run out of file descriptors, it waits for 10 ms.
 /// * If a service or a handshake panics, its connection ends. On HTTP/2, only the request ends.
 ///
 /// # Cancel safety
