@@ -181,6 +181,6 @@ pub use drive::Drive;
 pub use ended::{Counts, Ended, Reason};
 pub use requests::{Counted, CountedBody, CountedData, CountedFuture};
 #[cfg(feature = "serve")]
-pub use serve::{Listener, Serve, ServeError, serve};
+pub use serve::{Listener, Serve, ServeError, TapIo, serve};
 pub use server_limits::Limits;
 pub use timer::WheelTimer;

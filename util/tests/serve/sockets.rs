@@ -104,15 +104,13 @@ fn handlers_know_their_client() {
         for protocol in [Auto1Upgrades, Auto2Upgrades] {
             let who = async |ConnectInfo(client): ConnectInfo<SocketAddr>| client.to_string();
             let app = Router::new().route("/", get(who));
-            let accepted = Arc::<AtomicUsize>::default();
-            let count = accepted.clone();
-            let server = serve(listen().await.0, app)
-                .with_connect_info(ConnectInfo)
-                .handshake(secs(1), async move |socket: TcpStream, app| {
-                    assert!(socket.nodelay().unwrap());
-                    count.fetch_add(1, Relaxed);
-                    Ok((socket, app))
-                });
+            let tapped = Arc::<AtomicUsize>::default();
+            let count = tapped.clone();
+            let listener = listen().await.0.tap_io(move |socket: &mut TcpStream| {
+                assert!(socket.nodelay().unwrap());
+                count.fetch_add(1, Relaxed);
+            });
+            let server = serve(listener, app).with_connect_info(ConnectInfo);
             let address = server.local_addr().unwrap();
             let server = tokio::spawn(server.into_future());
             for clients in 1..=2 {
@@ -122,7 +120,7 @@ fn handlers_know_their_client() {
                 for _ in 0..3 {
                     assert_eq!(client.get("/").await.unwrap(), expected.len());
                 }
-                assert_eq!(accepted.load(Relaxed), clients);
+                assert_eq!(tapped.load(Relaxed), clients);
             }
             server.abort();
         }

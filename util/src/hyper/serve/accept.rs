@@ -73,6 +73,55 @@ pub trait Listener: Send + 'static {
     ///
     /// Fails if the operating system does not tell.
     fn local_addr(&self) -> io::Result<Self::Addr>;
+
+    /// Calls `tap` with each accepted stream, for example to set options of its socket.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio::net::TcpListener;
+    /// use tokio_wheel_util::{hyper::Listener as _, serve};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?.tap_io(|socket| {
+    ///     let _ = socket.set_nodelay(false);
+    /// });
+    /// let server = serve(listener, axum::Router::new());
+    /// assert!(server.local_addr()?.ip().is_loopback());
+    /// # server.with_graceful_shutdown(async {}).await
+    /// # }
+    /// ```
+    fn tap_io<F>(self, tap: F) -> TapIo<Self, F>
+    where
+        Self: Sized,
+        F: FnMut(&mut Self::Io) + Send + 'static,
+    {
+        let listener = self;
+        TapIo { listener, tap }
+    }
+}
+
+/// A listener that [`Listener::tap_io`] returns.
+#[derive(Debug)]
+pub struct TapIo<L, F> {
+    listener: L,
+    tap: F,
+}
+
+impl<L: Listener, F: FnMut(&mut L::Io) + Send + 'static> Listener for TapIo<L, F> {
+    type Io = L::Io;
+    type Addr = L::Addr;
+
+    async fn accept(&mut self) -> io::Result<(L::Io, L::Addr)> {
+        let (mut io, address) = self.listener.accept().await?;
+        (self.tap)(&mut io);
+        Ok((io, address))
+    }
+
+    fn local_addr(&self) -> io::Result<L::Addr> {
+        self.listener.local_addr()
+    }
 }
 
 /// Sets `TCP_NODELAY`, because HTTP/2 sends small frames.

@@ -16,7 +16,10 @@ use ::hyper::http::Extensions;
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
 
 use self::error::Report;
-pub use self::{accept::Listener, error::ServeError};
+pub use self::{
+    accept::{Listener, TapIo},
+    error::ServeError,
+};
 use super::{Connections, Limits, WheelTimer};
 
 /// Serves the clients of `listener` with `service`, and enforces connection limits.
@@ -31,7 +34,7 @@ use super::{Connections, Limits, WheelTimer};
 /// | with `axum::serve` | here |
 /// |---|---|
 /// | `app.into_make_service_with_connect_info::<SocketAddr>()` | `app`, and [`with_connect_info(ConnectInfo)`](Serve::with_connect_info) on the server |
-/// | `tap_io` of `axum::serve::ListenerExt` | [`handshake`](Serve::handshake), whose closure gets the stream |
+/// | `use axum::serve::ListenerExt`, for `tap_io` | `use tokio_wheel_util::hyper::Listener`: see [`Listener::tap_io`] |
 ///
 /// axum 0.9, which is not released yet, is going to limit the age of connections. It has none of the other limits, and no
 /// limit for the shutdown.
