@@ -135,6 +135,9 @@ pub fn cells() -> Vec<Cell> {
     cells.few::<TokioWheel, _>("own", workload::own);
     cells.few::<Within, _>("io", workload::io::<Within>);
     cells.requests::<Within>();
+    cells.few::<Within, _>("covered", |iters| {
+        requests::<Within>(Pattern::Covered, iters)
+    });
     cells.peer::<Tokio>();
     cells.reset::<Tokio>();
     cells.peer::<TokioAlt>();

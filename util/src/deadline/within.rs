@@ -174,7 +174,7 @@ impl<F: Future> Future for Within<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let (task, is_registered) = (task::try_id(), *this.phase != Phase::New);
+        let (task, before) = (task::try_id(), *this.phase);
         if this.has_no_time(task) {
             ready!(poll_proceed(cx)).made_progress();
             let outer = Deadline::current().expect("a scope has ended");
@@ -190,7 +190,9 @@ impl<F: Future> Future for Within<F> {
             name: *this.name,
             set_at: this.set_at,
         };
-        let mut has_ended = is_registered && sleep.poll_elapsed(cx).is_ready();
+        // Before its deadline, a pending sleep knows without a lock that it has not elapsed.
+        let is_checked = before != Phase::New && (before != Phase::Timed || sleep.is_elapsed());
+        let mut has_ended = is_checked && sleep.poll_elapsed(cx).is_ready();
         if !has_ended || *this.must_go_on {
             let entered = Entered::new(task, Some(deadline(sleep)), has_ended);
             if let Poll::Ready(output) = this.future.poll(cx) {
@@ -198,7 +200,7 @@ impl<F: Future> Future for Within<F> {
             }
             *this.must_go_on = entered.must_go_on();
             drop(entered);
-            if !is_registered {
+            if !is_checked {
                 has_ended = sleep.poll_elapsed(cx).is_ready();
             }
         }
