@@ -126,6 +126,7 @@ impl Sleep {
         self.key = Some(Key::ABSENT);
     }
 
+    /// Registers an entry. Returns an error if the timer has ended, or is another runtime's default timer.
     // All polls share one copy of this function. So each function that it calls to register has one caller, and the compiler
     // inlines them all.
     #[inline(never)]
@@ -170,12 +171,12 @@ impl Sleep {
             // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
             self.key = None;
             let ended = Poll::Ready(Err(TimerShutdown(())));
-            let mut polled = self.poll_entry(cx);
+            let mut polled = self.register(cx);
             // The thread looks the timer up only if the timer that it remembers refuses the sleep, and then only once while
             // the runtime shuts down: each look-up makes another timer, which has ended.
             if polled == ended && !self.ending().is_some_and(|ending| ending.is_awaited()) {
                 drop(default::look_up_registrar());
-                polled = self.poll_entry(cx);
+                polled = self.register(cx);
             }
             if polled != ended {
                 return polled;
