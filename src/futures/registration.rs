@@ -92,29 +92,23 @@ impl Sleep {
         }
     }
 
-    /// Polls the entry, and registers it if there is none. Returns an error if the timer has ended, or is another runtime's
-    /// default timer.
+    /// Polls the entry, and registers it if there is none. Does what [`poll_reached`](Self::poll_reached) does, but returns
+    /// an error instead of waiting for the runtime's end or panicking.
+    // Without inlining, a timeout takes 22 more instructions (`.ci/instructions`).
     #[inline(always)]
-    #[track_caller]
-    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TimerShutdown>> {
-        match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) if !key.is_absent() => {
-                registrar.shard.poll(key, cx.waker())
-            }
-            (Some(Key::ABSENT), _) => Poll::Ready(Ok(())),
-            _ => self.register(cx),
-        }
-    }
-
-    /// Does what [`poll_reached`](Self::poll_reached) does, but returns an error instead of waiting for the runtime's end
-    /// or panicking.
-    #[inline]
     #[track_caller]
     pub(super) fn try_poll_reached(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), TimerShutdown>> {
-        match self.poll_entry(cx) {
+        let polled = match (self.key, &self.registrar) {
+            (Some(key), Some(registrar)) if !key.is_absent() => {
+                registrar.shard.poll(key, cx.waker())
+            }
+            (Some(Key::ABSENT), _) => Poll::Ready(Ok(())),
+            _ => self.register(cx),
+        };
+        match polled {
             Poll::Ready(Err(TimerShutdown(()))) => self.poll_elsewhere(cx),
             polled => polled,
         }
