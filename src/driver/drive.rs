@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl Driver {
-    /// Fires the entries that have expired, as far as a turn may. Returns whether an entry has fired.
-    pub(crate) fn fire_expired(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
+    /// Fires the entries that have expired, as far as a turn may.
+    pub(crate) fn fire_expired(&mut self, clock: &Clock, shards: &[Arc<Shard>]) {
         let mut turn = Turn::begin(clock, self);
         while turn.steps > 0 {
             let (shard, published) = earliest(shards, turn.driver.next_shard);
@@ -31,13 +31,13 @@ impl Driver {
                 break;
             }
             turn.driver.next_shard = shard + 1;
-            visit_and_wake(&mut turn, clock, shards, shard);
+            visit_and_wake(&mut turn, shards, shard);
         }
         // A turn that may not wake any more tasks still cascades.
         for (shard, other) in shards.iter().enumerate() {
             let mut has_work = other.published.tick() <= turn.now;
             while has_work && turn.steps > 0 {
-                has_work = visit_and_wake(&mut turn, clock, shards, shard);
+                has_work = visit_and_wake(&mut turn, shards, shard);
             }
         }
         let (now, has_fired) = (turn.now, turn.has_fired);
@@ -48,29 +48,23 @@ impl Driver {
             // The turn has visited shards only for canceled entries. Other shards may also publish their ticks.
             correct(shards);
         }
-        has_fired
     }
 }
 
 /// Visits the shard with the index `number`, and wakes the tasks of the entries that have fired. Returns whether the shard
 /// has entries that must cascade.
-fn visit_and_wake(
-    turn: &mut Turn<'_>,
-    clock: &Clock,
-    shards: &[Arc<Shard>],
-    number: usize,
-) -> bool {
+fn visit_and_wake(turn: &mut Turn<'_>, shards: &[Arc<Shard>], number: usize) -> bool {
     let (allowed, now) = (turn.steps, turn.now);
     let has_cascades = shards[number].visit(turn, HOLD);
     let steps = allowed - turn.steps;
-    let fired = turn.wake(clock);
+    let fired = turn.wake();
     // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
     let interrupted = shards[number].published.tick() <= now;
     trace::batch(number, fired, steps, interrupted);
     has_cascades
 }
 
-/// Raises published ticks that are too early.
+/// Publishes later ticks where cancellations have left earlier ones.
 ///
 /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
 /// `timer::tests::canceled_timers_wake_the_driver_once`.
@@ -96,15 +90,6 @@ fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
     let published = indexes.map(|shard| (shard, shards[shard].published.tick()));
     let earliest = published.min_by_key(|(_, tick)| *tick);
     earliest.unwrap_or((0, NEVER))
-}
-
-/// Fires all expired entries at once.
-#[cfg(feature = "test-util")]
-pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
-    let mut driver = Driver::new(super::turn::Room::unlimited());
-    while next_tick(shards) <= clock.now() {
-        driver.fire_expired(clock, shards);
-    }
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -176,7 +161,7 @@ mod tests {
         // The entries of the first tick are late.
         assert_eq!(shards.take(&mut driver), [MANY + FEW]);
         assert_eq!(shards.take(&mut driver), [MANY + 2 * FEW]);
-        assert_eq!(shards.take(&mut Driver::new(Room::unlimited())), [2 * MANY]);
+        assert_eq!(shards.take(&mut Driver::new(Room::of(None))), [2 * MANY]);
     }
 
     #[test]
@@ -199,7 +184,7 @@ mod tests {
         let shards = Shards::new(3);
         shards.register(DEFAULT_TICK, 4 * STEPS);
         shards.manual.advance(DEFAULT_TICK);
-        let mut driver = Driver::new(Room::unlimited());
+        let mut driver = Driver::new(Room::of(None));
         for turns in 1..=4 {
             let fired = shards.take(&mut driver);
             // Each visit of a shard costs one additional step.

@@ -17,9 +17,9 @@
 //!   over twice.
 //! * A registration looks at the oldest entry only. If the entry belongs to another task, the registration
 //!   deregisters it. So the entries of tasks that have ended go first.
-//! * The driver drops spare entries that have expired. It drops all of them in a visit that fires no entry, so that a
-//!   spare entry causes at most one wake-up of the driver, like every canceled entry. A shard that closes, and a
-//!   worker that no longer uses the shard, drop them too.
+//! * Each visit of the driver drops all spare entries of the shard first, so that none of them fires, and a spare entry causes
+//!   at most one wake-up of the driver, like every canceled entry. A shard that closes, and a worker that no longer uses
+//!   the shard, drop them too.
 //! * A worker keeps at most [`PLACES`] entries. If there are more, it deregisters the oldest.
 //!
 //! Models: `driver::loom_tests::keeping_races_fire`, `keeping_keeps_the_order`, `taking_over_races_fire` and `keeping_races_close`.
@@ -28,7 +28,7 @@
 use std::panic::Location;
 use std::{sync::Arc, task::Waker};
 
-use bounded_wheel::{Key, Tick};
+use bounded_wheel::Key;
 
 use crate::ground::sync::{AtomicU64, AtomicUsize, Ordering, Wheel};
 
@@ -136,22 +136,20 @@ impl Keepers {
     }
 
     pub(crate) fn remove(&mut self, spares: &Arc<Spares>) {
-        let is_it =
-            |place: &&mut Option<_>| place.as_ref().is_some_and(|it| Arc::ptr_eq(it, spares));
-        self.0.iter_mut().find(is_it).map(Option::take);
+        for place in &mut self.0 {
+            place.take_if(|it| Arc::ptr_eq(it, spares));
+        }
     }
 
-    /// Removes the spare entries with a deadline up to `until` from the wheel.
+    /// Removes the spare entries from the wheel.
     ///
     /// Puts their wakers into `unused`, which must have room for [`MAX_SPARE`](Self::MAX_SPARE) wakers. The caller drops
     /// the wakers.
-    pub(crate) fn expire(&self, wheel: &mut Wheel<Entry>, until: Tick, unused: &mut Vec<Waker>) {
+    pub(crate) fn remove_spares(&self, wheel: &mut Wheel<Entry>, unused: &mut Vec<Waker>) {
         for spares in self.0.iter().flatten() {
             for key in spares.keys() {
-                if wheel.deadline(key).is_none_or(|deadline| deadline <= until) {
-                    spares.remove(key);
-                    unused.extend(wheel.remove(key).map(|entry| entry.value.waker));
-                }
+                spares.remove(key);
+                unused.extend(wheel.remove(key).map(|entry| entry.value.waker));
             }
         }
     }

@@ -13,14 +13,14 @@ pub(crate) struct Lateness {
     pub(crate) sum: u64,
 }
 
-impl Lateness {
-    pub(crate) fn new() -> Self {
-        Self {
-            counts: [0; BUCKETS],
-            sum: 0,
-        }
+impl Default for Lateness {
+    fn default() -> Self {
+        let counts = [0; BUCKETS];
+        Self { counts, sum: 0 }
     }
+}
 
+impl Lateness {
     /// Counts an entry that fired late by `ticks` ticks.
     #[inline]
     pub(crate) fn count(&mut self, ticks: u64) {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_sum_saturates() {
-        let mut lateness = Lateness::new();
+        let mut lateness = Lateness::default();
         lateness.count(u64::MAX);
         lateness.count(7);
         assert_eq!(lateness.sum, u64::MAX);

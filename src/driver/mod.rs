@@ -35,7 +35,26 @@
 //!        |
 //!        v
 //!    agenda       arms for the earliest tick of all shards, and sets the alarm
+//!
+//!
+//!    a future is dropped, on any thread
+//!    ----------------------------------
+//!    registrar    asks whether the entry belongs to this worker
+//!        |                                          |
+//!        | no                                       | yes
+//!        v                                          v
+//!    shard        removes the entry             entry           keeps it for the next future of the task,
+//!                                                               or until the driver visits the shard
 //! ```
+//!
+//! # Who calls whom
+//!
+//! | type | what it is | who calls it |
+//! |---|---|---|
+//! | [`Shared`](shared::Shared) | the state of a timer, and the waker of its alarm, which takes a turn | the runtime, when the alarm goes off |
+//! | [`DriverTask`](shared::DriverTask) | the task, which takes the turns that the waker leaves. Its `Drop` closes the timer | the runtime, after [`Agenda`](agenda::Agenda) has notified it |
+//! | [`Driver`](turn::Driver) | the state between two turns. It lies in the agenda, and one thread at a time takes it out: `fire_expired` | `Shared::take_turn` |
+//! | [`Turn`](turn::Turn) | what a turn may still do: its clock, steps and room | `Driver::fire_expired` makes it, and `Shard::visit` uses it up |
 //!
 //! | question | module | describes |
 //! |---|---|---|

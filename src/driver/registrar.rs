@@ -30,6 +30,9 @@ use crate::{
 // With an enum of its own, a registration takes 5 instructions more.
 pub(crate) type Registered = Result<Key, Result<(), TimerShutdown>>;
 
+const PASSED: Registered = Err(Ok(()));
+const REFUSED: Registered = Err(Err(TimerShutdown(())));
+
 /// Registers futures in one shard of one timer.
 ///
 /// When the last registrar of a timer is dropped, it wakes the driver. Then the driver ends.
@@ -48,36 +51,27 @@ pub(crate) struct Registrar {
 type All = Arc<OnceLock<Box<[Weak<Registrar>]>>>;
 
 impl Registrar {
-    /// Creates the registrar of a thread, for futures that use the default timer.
-    pub(crate) fn of_thread(
-        shared: Arc<Shared>,
-        shard: Arc<Shard>,
-        spares: Option<Arc<Spares>>,
-    ) -> Arc<Self> {
-        Self::new(shared, shard, spares, None)
-    }
-
     /// Creates a registrar for each shard, for futures that always use this timer.
     pub(crate) fn of_all_shards(shared: &Arc<Shared>) -> Box<[Arc<Self>]> {
         let all = All::default();
-        let of_shard =
-            |shard: &Arc<Shard>| Self::new(shared.clone(), shard.clone(), None, Some(all.clone()));
+        let of_shard = |shard| Self::new(shared, shard, None, Some(all.clone()));
         let registrars: Box<[_]> = shared.shards.iter().map(of_shard).collect();
         all.get_or_init(|| registrars.iter().map(Arc::downgrade).collect());
         registrars
     }
 
-    fn new(
-        shared: Arc<Shared>,
-        shard: Arc<Shard>,
+    /// Creates the registrar of a thread, or of all threads, for one shard.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        shard: &Arc<Shard>,
         spares: Option<Arc<Spares>>,
         all: Option<All>,
     ) -> Arc<Self> {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
-            shard,
+            shard: shard.clone(),
             clock: shared.agenda.clock,
-            shared,
+            shared: shared.clone(),
             spares,
             all,
         })
@@ -126,7 +120,7 @@ impl Registrar {
     fn register_near(&self, deadline: Instant, tick: Tick, of: Owner<'_>) -> Registered {
         let is_here = self.shared.agenda.is_here();
         if self.is_default() && !is_here {
-            return Err(Err(TimerShutdown(())));
+            return REFUSED;
         }
         let now = self.clock.present();
         let tick = if now < deadline {
@@ -134,7 +128,7 @@ impl Registrar {
         } else if is_here && self.clock.has_just_passed(deadline, now) {
             self.clock.reached(now) + 1
         } else {
-            return Err(Ok(()));
+            return PASSED;
         };
         let now = is_here.then(|| self.clock.reached(now));
         self.add_entry(now, tick, of)
@@ -218,8 +212,7 @@ mod tests {
     impl Registrar {
         /// Creates a registrar for futures that register in this shard on every thread.
         pub(crate) fn of_shard(shared: &Arc<Shared>, shard: usize) -> Arc<Self> {
-            let shard = shared.shards[shard].clone();
-            Self::new(shared.clone(), shard, None, Some(All::default()))
+            Self::new(shared, &shared.shards[shard], None, Some(All::default()))
         }
     }
 }

@@ -16,11 +16,9 @@
 //!   that the entry's key is absent.
 //! * Whenever the lock is free, no entry has a deadline before the [published](Published) tick. So a driver does not need
 //!   to visit a wheel before that tick is reached.
-//! * Only a registration or a reset lowers the published tick, and then also the armed tick ([`agenda`](super::agenda)).
-//!   All other operations keep it or raise it. A coarse slot may start before the published tick. These operations
-//!   still keep the tick, because no deadline in the slot is before it.
-//!   Tests: `timer::tests::a_visit_before_its_time_leaves_the_published_tick`,
-//!   `the_driver_visits_only_shards_that_have_something_due`.
+//! * A registration or a reset that lowers the published tick also lowers the armed tick ([`agenda`](super::agenda)). Apart
+//!   from these, only the thread that takes a turn publishes a tick, and arms for the earliest afterwards. Tests:
+//!   `timer::tests::a_turn_before_its_time_arms_for_all_entries`, `the_driver_visits_only_shards_that_have_something_due`.
 //!
 //! Models: `driver::loom_tests`.
 
@@ -78,7 +76,8 @@ struct State {
 #[cfg(not(tokio_wheel_loom))]
 const _: () = assert!(align_of::<State>() == align_of::<u64>());
 
-/// The values that a reading of a shard's counters returns. An entry that is neither pending nor has fired was canceled.
+/// The counters of shards. An entry that is neither pending nor has fired was canceled.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) pending: u64,
     pub(crate) registered: u64,
@@ -119,7 +118,7 @@ impl Shard {
                 registered: 0,
                 keepers: Keepers::default(),
                 wheel: Wheel::new(0),
-                lateness: Lateness::new(),
+                lateness: Lateness::default(),
             }),
             published: Published::new(),
         })
@@ -172,11 +171,11 @@ impl Shard {
         }
     }
 
-    /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this function.
-    fn raise(&self, state: &State) {
+    /// Publishes the tick at which the wheel next has work, and returns it.
+    fn publish(&self, state: &State) -> Tick {
         let next = state.next_work().unwrap_or(NEVER);
-        let next = next.max(self.published.tick());
         self.published.set(next, state.wheel.now());
+        next
     }
 
     /// Publishes an earlier tick if `deadline` is before the published tick, and releases the lock. Then calls `wake_for`
@@ -190,18 +189,10 @@ impl Shard {
         wake_for: impl FnOnce(Tick),
     ) {
         if deadline < self.published.tick() {
-            let next = self.lower(&state, deadline);
+            let next = self.publish(&state);
             drop(state);
             wake_for(next);
         }
-    }
-
-    /// Publishes the tick at which the wheel next has work, now that it has an entry for `deadline`.
-    #[cold]
-    fn lower(&self, state: &State, deadline: Tick) -> Tick {
-        let next = state.next_work().unwrap_or(deadline);
-        self.published.set(next, state.wheel.now());
-        next
     }
 
     /// Registers an entry, even if `deadline` has expired. Returns an error if the shard is closed.
@@ -386,7 +377,7 @@ impl Shard {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.is_paused = turn.order == Order::Strict;
-        (state.keepers).expire(&mut state.wheel, turn.now, &mut turn.driver.unused);
+        (state.keepers).remove_spares(&mut state.wheel, &mut turn.driver.unused);
         let share = given / BACKLOG_SHARE;
         let reserved = if state.wheel.has_cascades() { share } else { 0 };
         let mut steps = given - reserved;
@@ -406,12 +397,9 @@ impl Shard {
         steps += reserved;
         let _ = state.wheel.cascade_backlog(&mut steps);
         turn.steps -= given - steps;
-        if turn.driver.expired.is_empty() {
-            (state.keepers).expire(&mut state.wheel, NEVER, &mut turn.driver.unused);
-        }
         // A visit that runs out of steps within a slot fires later deadlines than the wheel's `now`.
         self.published.set_fired(turn.now.max(state.wheel.now()));
-        self.raise(state);
+        self.publish(state);
         let has_cascades = state.wheel.has_cascades();
         let has_unused = state.wheel.has_unused();
         drop(guard);
@@ -421,9 +409,9 @@ impl Shard {
         has_cascades
     }
 
-    /// Raises the published tick if a cancellation has left it too early.
+    /// Publishes a later tick if a cancellation has left an earlier one.
     pub(crate) fn correct(&self) {
-        self.raise(&self.state.lock());
+        self.publish(&self.state.lock());
     }
 
     /// Closes the shard permanently, and returns the wakers of its entries.
@@ -431,7 +419,7 @@ impl Shard {
         let mut unused = Vec::with_capacity(Keepers::MAX_SPARE);
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        (state.keepers).expire(&mut state.wheel, NEVER, &mut unused);
+        (state.keepers).remove_spares(&mut state.wheel, &mut unused);
         state.closed = true;
         self.published.set_fired(NEVER);
         let entries = state.wheel.take();
@@ -457,16 +445,14 @@ impl Shard {
         true
     }
 
-    /// Reads the counters, and the number of entries in the wheel.
-    pub(crate) fn counts(&self) -> Counts {
+    /// Adds the counters, and the number of entries in the wheel, to those of other shards.
+    pub(crate) fn add_counts(&self, sum: &mut Counts) {
         let state = self.state.lock();
         let keys = state.keepers.keys();
         let spare = keys.filter(|key| state.wheel.get(*key).is_some()).count();
-        Counts {
-            pending: (state.wheel.len() - spare) as u64,
-            registered: state.registered,
-            lateness: state.lateness.clone(),
-        }
+        sum.pending += (state.wheel.len() - spare) as u64;
+        sum.registered += state.registered;
+        (sum.lateness).combine(&state.lateness, u64::saturating_add);
     }
 }
 
@@ -475,12 +461,18 @@ mod tests {
     use super::*;
 
     impl Shard {
-        /// Drops the spare entries that have expired, as a visit that fires an entry does.
+        /// Drops the spare entries, as a visit does.
         #[cfg(tokio_wheel_loom)]
-        pub(crate) fn drop_expired_spares(&self, now: Tick) {
+        pub(crate) fn drop_spares(&self) {
             let mut unused = Vec::with_capacity(Keepers::MAX_SPARE);
             let state = &mut *self.state.lock();
-            (state.keepers).expire(&mut state.wheel, now, &mut unused);
+            (state.keepers).remove_spares(&mut state.wheel, &mut unused);
+        }
+
+        pub(crate) fn counts(&self) -> Counts {
+            let mut counts = Counts::default();
+            self.add_counts(&mut counts);
+            counts
         }
 
         /// Returns the tick up to which the wheel was advanced.

@@ -124,14 +124,27 @@ impl Shared {
 
     /// Takes a turn: fires the expired entries, arms the driver, and sets the alarm.
     ///
-    /// Returns whether an entry has fired, and whether another turn must follow: something is due, or the alarm is not set.
-    fn take_turn(&self, mut driver: Driver) -> (bool, bool) {
+    /// Returns whether another turn must follow: something is due, or the alarm is not set.
+    fn take_turn(&self, mut driver: Driver) -> bool {
         let Self { agenda, shards, .. } = self;
-        let has_fired = unwind::catch(|| driver.fire_expired(&agenda.clock, shards));
+        let fired = unwind::catch(|| driver.fire_expired(&agenda.clock, shards));
         agenda.arm(|| next_tick(shards));
         let is_set = agenda.put_back(driver);
-        let has_fired = has_fired.unwrap_or_else(|panic| resume_unwind(panic));
-        (has_fired, !is_set || agenda.is_due())
+        fired.unwrap_or_else(|panic| resume_unwind(panic));
+        !is_set || agenda.is_due()
+    }
+
+    /// Fires all expired entries, unless another thread takes a turn.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn expire_now(&self) {
+        while self.agenda.is_due() {
+            let Some(driver) = self.agenda.take() else {
+                return;
+            };
+            if self.take_turn(driver) {
+                self.agenda.notify.notify_one();
+            }
+        }
     }
 
     /// Closes the timer. The driver calls this function when it is dropped.
@@ -171,7 +184,7 @@ impl Wake for Shared {
         let is_left = match self.agenda.try_take() {
             Some(driver) => {
                 self.record_wakeup("alarm");
-                self.take_turn(driver).1
+                self.take_turn(driver)
             }
             None => true,
         };
@@ -188,7 +201,7 @@ impl DriverTask {
     /// Drives the timer until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;
-        let mut quiet = 0;
+        let mut turns = 0;
         loop {
             poll_fn(|cx| shared.agenda.notify.poll_notified(cx)).await;
             shared.record_wakeup("notified");
@@ -197,18 +210,14 @@ impl DriverTask {
             }
             if shared.agenda.is_due() {
                 // The tasks that the waker has woken go first.
-                give_way(&mut quiet).await;
+                give_way(&mut turns).await;
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(driver) = shared.agenda.take() {
-                let (has_fired, is_left) = shared.take_turn(driver);
-                if has_fired {
-                    quiet = 0;
-                }
-                if !is_left {
+                if !shared.take_turn(driver) {
                     break;
                 }
-                give_way(&mut quiet).await;
+                give_way(&mut turns).await;
             }
         }
     }
@@ -220,26 +229,25 @@ impl Drop for DriverTask {
     }
 }
 
-/// After this many consecutive turns that wake no task, the worker checks its I/O. A turn takes at most about 1 ms.
-const QUIET_TURNS: u32 = 16;
+/// After this many turns, the worker checks its I/O. A turn takes at most about 1 ms.
+const TURNS: u32 = 16;
 
-/// Makes the driver's task yield. `quiet` counts the consecutive turns that woke no task.
+/// Makes the driver's task yield. `turns` counts its turns.
 ///
 /// The task wakes itself at the end of a poll. It then runs after the tasks that are ready. Any idle worker can
 /// take all of these tasks. [`yield_now`] would instead put the task on a list that only its worker uses. If
 /// another task then blocked that worker, the driver would wait, although other workers are idle.
 ///
-/// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. If a turn wakes
-/// tasks, the worker polls these tasks, and so reaches sixty polls earlier. If no turn wakes a task, the driver
-/// calls tokio's `yield_now` after every [`QUIET_TURNS`]th turn. The worker then checks its I/O.
-async fn give_way(quiet: &mut u32) {
+/// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. Sixty turns that wake no
+/// task would take too long, so the driver calls `yield_now` after every [`TURNS`]th turn. The worker then checks its I/O.
+async fn give_way(turns: &mut u32) {
     let mut has_yielded = false;
     poll_fn(|cx| {
         if mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
-        *quiet = (*quiet + 1) % QUIET_TURNS;
-        match *quiet {
+        *turns = (*turns + 1) % TURNS;
+        match *turns {
             0 => pin!(yield_now()).poll(cx),
             _ => {
                 cx.waker().wake_by_ref();

@@ -22,10 +22,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use tokio::{
-    io::{
-        Interest,
-        unix::{AsyncFd, AsyncFdReadyGuard},
-    },
+    io::{Interest, unix::AsyncFd},
     runtime::{Handle, RuntimeFlavor},
     task::coop::unconstrained,
     time::Instant,
@@ -74,21 +71,12 @@ impl TimerFd {
         let left = instant.saturating_duration_since(Instant::now());
         // A duration of zero would disarm the descriptor.
         let left = left.max(Duration::from_nanos(1));
-        let to_spec = |left: Duration| Timespec {
-            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
         let once = Itimerspec {
-            it_interval: to_spec(Duration::ZERO),
-            it_value: to_spec(left),
+            it_interval: Timespec::default(),
+            it_value: left.try_into().map_err(io::Error::other)?,
         };
         timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
         Ok(())
-    }
-
-    fn poll_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<AsyncFdReadyGuard<'_, OwnedFd>>> {
-        // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
-        pin!(unconstrained(poll_fn(|cx| self.fd.poll_read_ready(cx)))).poll(cx)
     }
 }
 
@@ -100,7 +88,9 @@ impl Alarm for TimerFd {
         let cx = &mut Context::from_waker(waker);
         // The loop forgets the events of earlier settings. Then the descriptor keeps the waker. An error means
         // that the runtime is shutting down. The runtime will drop the driver next.
-        while let Poll::Ready(Ok(mut event)) = self.poll_event(cx) {
+        // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
+        let mut events = pin!(unconstrained(poll_fn(|cx| self.fd.poll_read_ready(cx))));
+        while let Poll::Ready(Ok(mut event)) = events.as_mut().poll(cx) {
             event.clear_ready();
         }
         if self.set_descriptor(instant).is_err() {

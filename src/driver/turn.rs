@@ -86,14 +86,14 @@ impl Driver {
             next_shard: 0,
             room,
             expired: Vec::with_capacity(HOLD),
-            // A visit drops spare entries twice. In between, the workers may keep others.
-            unused: Vec::with_capacity(2 * Keepers::MAX_SPARE),
+            unused: Vec::with_capacity(Keepers::MAX_SPARE),
         }
     }
 }
 
 /// A turn: the time, and the work that it may still do.
 pub(crate) struct Turn<'a> {
+    clock: &'a Clock,
     pub(crate) driver: &'a mut Driver,
     /// The tick that the clock has reached.
     pub(crate) now: Tick,
@@ -108,11 +108,12 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn begin(clock: &Clock, driver: &'a mut Driver) -> Self {
+    pub(crate) fn begin(clock: &'a Clock, driver: &'a mut Driver) -> Self {
         let (start, is_real) = clock.look();
         let late = start.checked_sub(LATE).filter(|_| is_real);
         driver.room.begin_turn(start);
         Self {
+            clock,
             driver,
             now: clock.reached(start),
             late_until: late.map_or(0, |late| clock.reached(late)),
@@ -146,7 +147,7 @@ impl<'a> Turn<'a> {
     /// Wakes the tasks of the entries that have fired, and reads the clock. Returns the number of these entries.
     ///
     /// Costs one step, so that visits which find nothing to do come to an end as well.
-    pub(crate) fn wake(&mut self, clock: &Clock) -> usize {
+    pub(crate) fn wake(&mut self) -> usize {
         let Driver {
             expired, unused, ..
         } = &mut *self.driver;
@@ -157,8 +158,8 @@ impl<'a> Turn<'a> {
         self.steps = self.steps.saturating_sub(1);
         // A paused clock stands still.
         if self.order == Order::DueFirst {
-            let present = clock.present();
-            self.now = clock.reached(present);
+            let present = self.clock.present();
+            self.now = self.clock.reached(present);
             if present >= self.end {
                 self.steps = 0;
             }
@@ -216,7 +217,7 @@ type Load = Box<dyn Fn() -> (usize, u64) + Send>;
 impl Room {
     pub(crate) fn new(runtime: &runtime::Handle) -> Self {
         if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
-            return Self::unlimited();
+            return Self::of(None);
         }
         let metrics = runtime.metrics();
         Self::of(Some(Box::new(move || {
@@ -227,12 +228,8 @@ impl Room {
         })))
     }
 
-    /// Creates a rule that limits no turn.
-    pub(crate) fn unlimited() -> Self {
-        Self::of(None)
-    }
-
-    fn of(load: Option<Load>) -> Self {
+    /// Creates a rule. Without a load, it limits no turn.
+    pub(crate) fn of(load: Option<Load>) -> Self {
         let parks = load.as_ref().map_or(0, |load| load().1);
         Self {
             load,

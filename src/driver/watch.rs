@@ -10,10 +10,9 @@
 //! # When it looks
 //!
 //! Every other [period](DEFAULT_PERIOD), or every one for some time after a block that counts. It also looks [soon](SOON) after
-//! a look at which workers have moved that may now block. A look may come early, so that one wake-up of the thread serves several
-//! runtimes. After [`QUIET`] looks at which no worker has moved, or no entry is pending, the watch [rests](super::agenda). It
-//! then looks again a period after the armed tick, because a timer that is due must not wait for a blocked worker either, or
-//! when a thread resets or drops a future. So an idle process has no wake-ups.
+//! a look at which workers have moved that may now block. After [`QUIET`] looks at which no worker has moved, or no entry is
+//! pending, the watch [rests](super::agenda). It then looks again a period after the armed tick, because a timer that is due
+//! must not wait for a blocked worker either, or when a thread resets or drops a future. So an idle process has no wake-ups.
 //!
 //! # The thread
 //!
@@ -34,7 +33,10 @@ use bounded_wheel::NEVER;
 use tokio::runtime;
 
 use crate::{
-    driver::{shared::Shared, workers::Workers},
+    driver::{
+        shared::Shared,
+        workers::{Seen, Workers},
+    },
     ground::{
         sync::{Mutex, Ordering::Relaxed, const_fn},
         trace, unwind,
@@ -71,12 +73,10 @@ struct Watched {
     quiet: u32,
     /// When the next look is due. `None` while the watch rests and no entry is pending.
     next: Option<Instant>,
-    /// How much earlier the next look may come.
-    slack: Duration,
 }
 
-/// What a runtime does for the watch: it takes a turn, or reports a block of this length that has ended.
-type Task = (runtime::Handle, Arc<Shared>, Option<Duration>);
+/// What a runtime does for the watch: it takes a turn if the watch wakes a worker, and reports the blocks that have ended.
+type Task = (runtime::Handle, Arc<Shared>, Seen);
 
 impl Watch {
     const_fn! {
@@ -114,7 +114,6 @@ impl Watch {
             period,
             quiet: 0,
             next: Some(now + period),
-            slack: period / SOON,
         });
     }
 
@@ -131,12 +130,12 @@ impl Watch {
         let mut tasks = Vec::new();
         loop {
             let next = self.look(&mut tasks);
-            for (runtime, timer, ended) in tasks.drain(..) {
+            for (runtime, timer, seen) in tasks.drain(..) {
                 let task = async move {
-                    match ended {
-                        None => timer.wake(),
-                        Some(length) => trace::block(length),
+                    if seen.wakes {
+                        timer.wake();
                     }
+                    seen.ended.into_iter().for_each(trace::block);
                 };
                 // With `tokio_unstable`, a hook or a subscriber may panic. If the runtime has ended, the last handle drops its
                 // callbacks.
@@ -166,7 +165,7 @@ impl Watched {
             // A thread has used the timer.
             (self.quiet, self.next) = (0, Some(now + self.period));
         }
-        if self.next.is_none_or(|next| now + self.slack < next) {
+        if self.next.is_none_or(|next| now < next) {
             return self.next;
         }
         let armed = agenda.armed();
@@ -177,15 +176,11 @@ impl Watched {
             let parks = metrics.worker_park_unpark_count(worker);
             (parks, metrics.worker_total_busy_duration(worker))
         });
-        if seen.wakes {
-            tasks.push((self.runtime.clone(), self.timer.clone(), None));
-        }
         agenda.blocks.fetch_add(seen.counts, Relaxed);
-        let longest = seen.longest.as_nanos() as u64;
-        agenda.longest_block.fetch_max(longest, Relaxed);
-        if cfg!(feature = "tracing") {
-            let report = |ended| (self.runtime.clone(), self.timer.clone(), Some(ended));
-            tasks.extend(seen.ended.into_iter().map(report));
+        let lasting = Some(seen.lasting).filter(|it| *it >= self.period);
+        if let Some(longest) = seen.ended.iter().copied().chain(lasting).max() {
+            let nanos = longest.as_nanos() as u64;
+            agenda.longest_block.fetch_max(nanos, Relaxed);
         }
         // At the end of a rest, the task of the last entry may already block.
         let is_used = seen.has_changed && (armed != NEVER || self.quiet >= QUIET);
@@ -195,20 +190,22 @@ impl Watched {
             self.quiet.saturating_add(1)
         };
         let pace = if seen.is_calm { 2 } else { 1 } * self.period;
-        let soon = self.period / SOON;
         let resting = (self.quiet >= QUIET).then(|| agenda.begin_rest());
-        (self.next, self.slack) = match resting.flatten() {
+        self.next = match resting.flatten() {
             Some(until) => {
                 let alarm = agenda.clock.instant(until);
                 let alarm = alarm.map(|alarm| alarm.into_std().max(now) + self.period);
                 // While a block lasts, the looks become rarer and rarer.
                 let lasts = !seen.lasting.is_zero();
                 let end = lasts.then(|| now + self.period + seen.lasting / 4);
-                (alarm.into_iter().chain(end).min(), soon)
+                alarm.into_iter().chain(end).min()
             }
-            None if seen.may_block => (Some(now + soon), Duration::ZERO),
-            None => (Some(now + pace), soon),
+            None if seen.may_block => Some(now + self.period / SOON),
+            None => Some(now + pace),
         };
+        if seen.wakes || !seen.ended.is_empty() {
+            tasks.push((self.runtime.clone(), self.timer.clone(), seen));
+        }
         self.next
     }
 }

@@ -57,8 +57,6 @@ pub(crate) struct Seen {
     pub(crate) may_block: bool,
     /// The number of blocks that count from now on.
     pub(crate) counts: u64,
-    /// The length of the longest block that counts, among those that last or have ended since the last look.
-    pub(crate) longest: Duration,
     /// The length of the longest block that lasts, even if it does not count yet.
     pub(crate) lasting: Duration,
     /// The lengths of blocks that have ended, and count.
@@ -97,9 +95,10 @@ impl Workers {
                     // The watch may have rested meanwhile. The worker was busy for as long as it was blocked.
                     let busy = counts.1.saturating_sub(worker.counts.1);
                     let length = last.max(busy.min(now - worker.since));
-                    seen.note(last, length, self.least);
-                    seen.ended
-                        .extend(Some(length).filter(|it| *it >= self.least));
+                    if length >= self.least {
+                        seen.counts += u64::from(last < self.least);
+                        seen.ended.push(length);
+                    }
                 }
                 (worker.counts, worker.since) = (counts, now);
             }
@@ -115,9 +114,9 @@ impl Workers {
             // A worker that has changed at this look is not blocked.
             if worker.since < now && (seen.wakes || worker.block.is_some()) {
                 let length = now - worker.since;
-                let last = worker.block.replace(length);
+                let last = worker.block.replace(length).unwrap_or_default();
                 seen.lasting = seen.lasting.max(length);
-                seen.note(last.unwrap_or_default(), length, self.least);
+                seen.counts += u64::from(last < self.least && self.least <= length);
             }
         }
         if seen.counts > 0 {
@@ -125,16 +124,6 @@ impl Workers {
         }
         seen.is_calm = self.calm <= now;
         seen
-    }
-}
-
-impl Seen {
-    /// Notes a block which had one length at the last look, and has another one now.
-    fn note(&mut self, last: Duration, length: Duration, least: Duration) {
-        if length >= least {
-            self.counts += u64::from(last < least);
-            self.longest = self.longest.max(length);
-        }
     }
 }
 
@@ -203,7 +192,7 @@ mod tests {
             hand.counts[1].0 += 2;
             let seen = hand.look();
             assert_eq!((seen.wakes, seen.counts), (false, u64::from(periods == 2)));
-            assert_eq!(seen.longest, periods * PERIOD);
+            assert_eq!(seen.lasting, periods * PERIOD);
         }
         assert!(!hand.wakes(), "another worker waits in the driver");
         hand.turn(0);
@@ -244,8 +233,7 @@ mod tests {
         hand.turn(0);
         hand.counts[0].1 += 90 * PERIOD;
         let seen = hand.look();
-        assert_eq!((seen.counts, seen.longest), (1, 90 * PERIOD));
-        assert_eq!(seen.ended, [90 * PERIOD]);
+        assert_eq!((seen.counts, seen.ended), (1, vec![90 * PERIOD]));
     }
 
     #[test]

@@ -123,13 +123,8 @@ impl Memory {
                 witnessed = is_turn.then_some(current);
             }
         }
-        Some((self.reference(), witnessed))
-    }
-
-    #[inline]
-    fn reference(&mut self) -> Arc<Registrar> {
         let kept = self.references.pop();
-        kept.unwrap_or_else(|| self.registrar.clone())
+        Some((kept.unwrap_or_else(|| self.registrar.clone()), witnessed))
     }
 
     /// Keeps the reference of a dropped future, if there is room. Returns the reference if it was not kept.
@@ -287,7 +282,7 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
     let flavor = current.runtime_flavor();
     let may_be_worker = worker.is_some() && flavor == RuntimeFlavor::MultiThread;
     let registrar = match flavor {
-        RuntimeFlavor::CurrentThread => timer.current_thread_registrar(),
+        RuntimeFlavor::CurrentThread => timer.handle.of_current_thread.clone(),
         _ => timer.default_registrar(may_be_worker),
     };
     let memory = Memory {

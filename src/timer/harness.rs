@@ -172,7 +172,7 @@ impl Harness {
         let shared = Shared::new(runtime.handle().id(), by_hand, setup.shards, |_| {});
         let room = match &setup.load {
             Some(load) => Room::beside(load.clone()),
-            None => Room::unlimited(),
+            None => Room::of(None),
         };
         let bell = Box::new(Bell(alarm.clone()));
         let (timer, driver) = Timer::from_parts(shared, bell, Driver::new(room));

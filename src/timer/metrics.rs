@@ -6,6 +6,7 @@ use crate::{
     driver::{
         clock,
         lateness::{self, Lateness},
+        shard::Counts,
     },
     timer::Timer,
 };
@@ -66,24 +67,18 @@ impl Timer {
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared();
         let agenda = &shared.agenda;
-        let mut lateness = Lateness::new();
-        let (mut pending, mut registered) = (0, 0);
-        for shard in &shared.shards {
-            let counts = shard.counts();
-            pending += counts.pending;
-            registered += counts.registered;
-            lateness.combine(&counts.lateness, u64::saturating_add);
-        }
+        let mut counts = Counts::default();
+        (shared.shards.iter()).for_each(|shard| shard.add_counts(&mut counts));
         Metrics {
-            pending,
-            registered,
+            pending: counts.pending,
+            registered: counts.registered,
             driver_wakeups: shared.wakeups.load(Ordering::Relaxed),
             is_watched: agenda.watch.get().is_some(),
             blocks: agenda.blocks.load(Ordering::Relaxed),
             longest_block: Duration::from_nanos(agenda.longest_block.load(Ordering::Relaxed)),
             lateness: Histogram {
                 tick: agenda.clock.tick,
-                lateness,
+                lateness: counts.lateness,
             },
         }
     }

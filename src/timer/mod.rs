@@ -29,7 +29,7 @@ pub use test_util::{advance, pause, resume};
 use std::{
     fmt,
     panic::{RefUnwindSafe, UnwindSafe},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -89,7 +89,7 @@ struct Handle {
     registrars: Box<[Arc<Registrar>]>,
     /// The registrar that a thread remembers while it runs the timer's current-thread runtime. A simulation runs many of
     /// these runtimes on one thread, and the thread would otherwise make a registrar each time.
-    of_current_thread: OnceLock<Arc<Registrar>>,
+    of_current_thread: Arc<Registrar>,
 }
 
 // A timer stays intact after a panic. User code runs under no lock, and a driver that ends closes its timer.
@@ -139,8 +139,8 @@ impl Timer {
         let task = DriverTask(shared.clone());
         let handle = Arc::new(Handle {
             registrars: Registrar::of_all_shards(&shared),
+            of_current_thread: Registrar::new(&shared, &shared.shards[0], None, None),
             shared,
-            of_current_thread: OnceLock::new(),
         });
         (Self { handle }, task)
     }
@@ -158,21 +158,9 @@ impl Timer {
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
     /// If the thread is a worker, its futures may keep their entries.
     fn default_registrar(&self, is_worker: bool) -> Arc<Registrar> {
-        let shard = self.registrar().shard.clone();
+        let shard = &self.registrar().shard;
         let spares = is_worker.then(|| shard.admit()).flatten();
-        let shared = self.handle.shared.clone();
-        Registrar::of_thread(shared, shard, spares)
-    }
-
-    /// Returns the registrar of a thread that runs the timer's current-thread runtime.
-    fn current_thread_registrar(&self) -> Arc<Registrar> {
-        let made = &self.handle.of_current_thread;
-        if let Some(registrar) = made.get() {
-            return registrar.clone();
-        }
-        let registrar = self.default_registrar(false);
-        let _ = made.set(registrar.clone());
-        registrar
+        Registrar::new(&self.handle.shared, shard, spares, None)
     }
 
     /// Returns the registrar of the calling thread's shard, for futures that always use this timer.

@@ -7,7 +7,6 @@ pub use tokio::time::{pause, resume};
 use tokio::runtime::Handle;
 
 use super::registry;
-use crate::driver::drive::expire_now;
 
 /// Advances a paused clock like [`tokio::time::advance`], and fires the expired entries of the current runtime's default
 /// timer.
@@ -41,6 +40,6 @@ use crate::driver::drive::expire_now;
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
     if let Some(timer) = registry::existing(Handle::current().id()) {
-        expire_now(&timer.shared().agenda.clock, &timer.shared().shards);
+        timer.shared().expire_now();
     }
 }

@@ -105,7 +105,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             list(slot).find(|(_, deadline)| *deadline <= self.now)
         });
         if let Some((index, _)) = due {
-            return Some(self.nodes.key(index));
+            return Some(self.key(index));
         }
         let mut first: Option<(u32, Tick)> = None;
         for level in 0..Self::LEVELS {
@@ -119,7 +119,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         let backlog = (0..Self::LEVELS).flat_map(|ring| list(Rings::<ROWS, SLOTS>::backlog(ring)));
         let first = (first.into_iter().chain(backlog)).min_by_key(|(_, deadline)| *deadline);
-        first.map(|(index, _)| self.nodes.key(index))
+        first.map(|(index, _)| self.key(index))
     }
 
     /// Returns the next tick at which an entry must fire or a slot must cascade.

@@ -297,7 +297,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// ```
     #[inline]
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.len
     }
 
     /// Returns whether there is no entry.
@@ -601,7 +601,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// ```
     #[inline]
     pub fn key(&self, index: u32) -> Key {
-        self.nodes.key(index)
+        self.nodes.node(index).key(index)
     }
 
     /// Returns the value of an entry, or `None` if the key is stale.
@@ -691,9 +691,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// assert_eq!(wheel.get(key), None);
     /// ```
     pub fn clear(&mut self) {
-        for key in self.nodes.keys().collect::<Vec<_>>() {
-            drop(self.remove(key));
-        }
+        let chunks = (0..).map_while(|number| self.chunk(number));
+        let keys: Vec<_> = chunks.flatten().map(|(key, ..)| key).collect();
+        keys.into_iter().for_each(|key| drop(self.remove(key)));
     }
 
     /// Frees unused memory, but keeps enough for `keep` entries.

@@ -148,7 +148,7 @@ impl<T> Chunk<T> {
 #[repr(C)]
 pub struct Nodes<T> {
     /// The number of entries.
-    len: usize,
+    pub(super) len: usize,
     /// The index of the chunk that receives insertions, or [`NONE`]. This chunk has memory.
     open: usize,
     lists: Lists<T>,
@@ -244,11 +244,6 @@ impl<T> Nodes<T> {
         !self.lists.unused.is_empty()
     }
 
-    /// Returns the number of entries.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Returns the number of entries for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
         (self.in_memory + self.lists.unused.len()) * CHUNK
@@ -314,12 +309,6 @@ impl<T> Nodes<T> {
         node
     }
 
-    /// Returns the key of the entry at `index`.
-    #[inline]
-    pub(super) fn key(&self, index: u32) -> Key {
-        self.node(index).key(index)
-    }
-
     /// Returns the node of an entry, which must exist.
     #[inline]
     pub(super) fn node(&self, index: u32) -> &Node<T> {
@@ -330,12 +319,6 @@ impl<T> Nodes<T> {
     #[inline]
     pub(super) fn node_mut(&mut self, index: u32) -> &mut Node<T> {
         &mut self.lists.chunks[chunk_of(index)].nodes[local_of(index)]
-    }
-
-    /// Returns the keys of all entries.
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
-        let chunks = (0..self.lists.chunks.len()).filter_map(|number| self.chunk(number));
-        chunks.flatten().map(|(key, ..)| key)
     }
 
     /// Returns the entries of a chunk, if there is a chunk with this number.

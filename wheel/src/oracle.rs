@@ -23,7 +23,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 linked += 1;
             });
         assert_eq!(linked, self.len(), "an entry is in no slot");
-        assert_eq!(self.nodes.keys().count(), linked);
+        let chunks = (0..).map_while(|number| self.chunk(number));
+        assert_eq!(chunks.flatten().count(), linked);
     }
 
     /// Returns the first tick that a slot spans.

@@ -4,6 +4,7 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
+use super::Clock;
 use crate::ground::sync::{AtomicU64, Ordering};
 
 /// A clock that stands still until a test moves it. All copies share one time, whose memory is never freed.
@@ -20,6 +21,17 @@ const BROKEN: u64 = 1 << 63;
 /// All manual clocks of the process. The list keeps them reachable, so that `.ci/run sanitize` does not report
 /// them as leaks.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
+
+impl Clock {
+    /// Creates a clock that shows the time of `manual`.
+    pub(crate) fn by_hand(tick: Duration, manual: Manual) -> Self {
+        Self {
+            origin: manual.now(),
+            manual: Some(manual),
+            ..Self::new(tick)
+        }
+    }
+}
 
 impl Manual {
     /// Creates a clock that starts now.

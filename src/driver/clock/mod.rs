@@ -60,16 +60,6 @@ impl Clock {
         }
     }
 
-    /// Creates a clock that shows the time of `manual`.
-    #[cfg(test)]
-    pub(crate) fn by_hand(tick: Duration, manual: manual::Manual) -> Self {
-        Self {
-            origin: manual.now(),
-            manual: Some(manual),
-            ..Self::new(tick)
-        }
-    }
-
     /// Returns the current tick. The function rounds the current time down.
     pub(crate) fn now(&self) -> Tick {
         self.reached(self.present())
