@@ -21,7 +21,7 @@
 //!
 //! | a client can | test |
 //! |---|---|
-//! | take memory: 80 bytes for each pending sleep, and 40 for each past one in a chunk of 256 with a pending one | `wheel::nodes::tests::a_waker_takes_40_bytes`, `wheel::who_stays_keeps_no_more_than_the_peak_had` |
+//! | take memory: 75 bytes for each pending sleep, and 40 for each past one in a chunk of 256 with a pending one | `wheel::nodes::tests::a_waker_takes_40_bytes`, `wheel::who_stays_keeps_no_more_than_the_peak_had` |
 //! | make a list double, which copies at most 104 bytes for each 256 timers under a shard's lock | `wheel::nodes::tests::a_chunk_takes_104_bytes_in_the_lists` |
 //! | choose long limits, for which a worker also keeps the wakers of two canceled timers | `p15_dropped::a_worker_keeps_two_entries_at_most`, `p14_reset_to_a_later_deadline_moves_nothing::a_timer_that_is_put_off_for_ever_never_fires` |
 //! | choose long keys, which an idle set compares under a lock | `idle::user_code::a_panicking_eq_leaves_all_as_it_was` |
