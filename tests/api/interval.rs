@@ -5,25 +5,9 @@
 use std::{future::poll_fn, task::Poll};
 
 use tokio::task::unconstrained;
-use tokio_test::{assert_pending, assert_ready, task};
-use tokio_wheel::{Duration, Instant, MissedTickBehavior, advance, interval};
+use tokio_wheel::{Duration, Instant, interval};
 
-use crate::support::{ms, secs, wait_until};
-
-#[tokio::test(start_paused = true)]
-async fn the_longest_period_ticks_once() {
-    let start = Instant::now();
-    let mut interval = interval(Duration::MAX);
-    assert_eq!(interval.period(), Duration::MAX);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Skip);
-    let mut interval = task::spawn(interval);
-    let mut tick = || interval.enter(|cx, mut interval| interval.poll_tick(cx));
-    assert_eq!(assert_ready!(tick()), start);
-    assert_pending!(tick());
-    advance(secs(86_400 * 365)).await;
-    assert_pending!(tick());
-}
+use crate::support::{ms, wait_until};
 
 /// On the system's clock, a sleep whose deadline has just passed waits for the next millisecond. A missed tick does not.
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 #[cfg(feature = "call-sites")]
 mod call_sites;
-mod future_ext;
 mod interval;
 mod metrics;
 mod panics;

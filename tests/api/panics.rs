@@ -18,7 +18,7 @@ use crate::support::{
 #[test]
 fn a_panic_has_the_callers_frame() {
     let zero = Duration::ZERO;
-    let period = "`period` must be non-zero.";
+    let period = &panic_of(|| tokio::time::interval(zero)).message;
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::current() });
     let now = Instant::now();
@@ -32,7 +32,8 @@ fn a_panic_has_the_callers_frame() {
     assert_panics(|| drop(Timer::current()), outside);
 
     let _entered = runtime.enter();
-    assert_panics(|| tokio_wheel::resume(), &["time is not frozen"]);
+    let resume = &panic_of(|| tokio::time::resume()).message;
+    assert_panics(|| tokio_wheel::resume(), &[resume]);
     tokio_wheel::pause();
     assert_panics(|| tokio_wheel::pause(), &["time is already frozen"]);
 }
@@ -44,7 +45,6 @@ fn a_panic_has_the_callers_frame() {
     reason = "the location is that of the `await`"
 )]
 fn a_runtime_without_time_is_told_in_the_callers_frame() {
-    let disabled = &["timers are disabled", "Call `enable_time`"];
     let orphan = {
         let runtime = current_thread();
         let _entered = runtime.enter();
@@ -52,6 +52,7 @@ fn a_runtime_without_time_is_told_in_the_callers_frame() {
     };
     let runtime = without_time();
     let _entered = runtime.enter();
+    let disabled = &[&*panic_of(|| tokio::time::sleep(ms(1))).message];
     assert_panics(|| drop(Timer::builder().build()), disabled);
     assert_panics(|| drop(Timer::builder().install()), disabled);
     assert_panics(|| drop(Timer::current()), disabled);
@@ -104,13 +105,7 @@ fn assert_contains_tokios(tokios: impl FnOnce(), ours: impl FnOnce()) -> Panicke
 }
 
 #[test]
-fn each_text_contains_the_words_of_tokio() {
-    let tokios = || drop(tokio::time::sleep(ms(1)));
-    {
-        let runtime = without_time();
-        let _entered = runtime.enter();
-        assert_contains_tokios(tokios, || first_poll(sleep(ms(1))));
-    }
+fn the_text_after_the_end_of_a_runtime_contains_tokios() {
     for runtime in [current_thread(), multi_thread(1)] {
         let handle = runtime.handle().clone();
         let _entered = handle.enter();
@@ -121,10 +116,6 @@ fn each_text_contains_the_words_of_tokio() {
             assert_contains_tokios(tokios, || handle.block_on(ours));
         }
     }
-    let zero = Duration::ZERO;
-    let tokios = || drop(tokio::time::interval(zero));
-    assert_contains_tokios(tokios, || drop(interval(zero)));
-    assert_contains_tokios(|| tokio::time::resume(), || tokio_wheel::resume());
 }
 
 /// The location is that of the `await`. It says little where a combinator polls, so the message must be clear.

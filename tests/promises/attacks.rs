@@ -11,7 +11,7 @@
 //! | keep the driver busy, by timers at every instant or canceled ones | `attacks::timers_at_every_tick_wake_the_driver_once_in_a_millisecond`, `timer::tests::canceled_timers_wake_the_driver_once`, `p05_no_tick_without_a_reason::pending_far_timers_cost_nothing_while_idle` |
 //! | make a thread hold a lock for long | `p06_bounded_work::a_storm_due_in_one_slot_leave_others_their_turns`, `p06_bounded_work::cascading_out_of_one_slot_leaves_others_their_turns`, `wheel::nodes::tests::neither_allocates_nor_frees`, `idle::table::tests::no_operation_moves_many_records` |
 //! | occupy a worker | `p06_bounded_work::many_shards_leave_others_their_turns`, `idle::work::tasks_that_yield_have_their_turns` |
-//! | delay others' timers, by idle connections (but see below), endless short timers, or a storm in another shard | `timer::starved::turns_to_wait_depend_on_what_is_due`, `wheel::a_storm_that_cascades_keeps_nothing_waiting_that_is_due`, `wheel::a_short_timer_is_in_a_fine_slot`, `wheel::late_entries_fire_in_the_order_of_their_deadlines`, `wheel::a_late_storm_does_not_stop_the_cascades`, `attacks::a_storm_in_one_shard_does_not_hold_up_another` |
+//! | delay others' timers, by idle connections (but see below), endless short timers, or a storm in another shard | `timer::starved::turns_to_wait_depend_on_what_is_due`, `wheel::a_storm_that_cascades_keeps_nothing_waiting_that_is_due`, `wheel::a_short_timer_is_in_a_fine_slot`, `wheel::late_entries_fire_in_the_order_of_their_deadlines`, `wheel::a_late_storm_does_not_stop_the_cascades`, `driver::drive::tests::a_turn_on_a_clock_that_stands_still_ends_and_continues_at_the_next_shard` |
 //! | leave entries or memory behind when it disconnects | `timer::tests::canceled_timers_wake_the_driver_once`, `wheel::to_insert_and_remove_takes_no_more_memory`, `timer::tests::a_shard_frees_the_memory_of_a_peak`, `idle::keys::tests::memory_goes_back_as_keys_go`, `delay_queue::memory::memory_goes_back_when_elements_are_removed` |
 //! | be taken for another client, by an old key or a hash | `p09_keys_never_alias::stale_futures_do_not_touch_the_entries_in_their_places`, `wheel::nodes::tests::stale_keys_never_alias`, `idle::basics::unequal_keys_may_have_equal_hashes` |
 //! | break other timers or hold a lock, by a waker | `p08_a_panicking_waker_harms_nobody_else::when_wake_panics`, `schedule::hostile_tasks::the_others_run`, `p07_no_user_code_under_a_lock::wake_may_drop_a_sleep_of_the_same_batch`, `p07_no_user_code_under_a_lock::a_dropped_sleep_may_take_down_another_with_its_waker` |
@@ -23,7 +23,7 @@
 //! |---|---|
 //! | take memory: 75 bytes for each pending sleep, and 40 for each past one in a chunk of 256 with a pending one | `wheel::nodes::tests::a_waker_takes_40_bytes`, `wheel::who_stays_keeps_no_more_than_the_peak_had` |
 //! | make a list double, which copies at most 104 bytes for each 256 timers under a shard's lock | `wheel::nodes::tests::a_chunk_takes_104_bytes_in_the_lists` |
-//! | choose long limits, for which a worker also keeps the wakers of two canceled timers | `p15_dropped::a_worker_keeps_two_entries_at_most`, `p14_reset_to_a_later_deadline_moves_nothing::a_timer_that_is_put_off_for_ever_never_fires` |
+//! | choose long limits, for which a worker also keeps the wakers of two canceled timers | `p15_dropped::a_worker_keeps_two_entries_at_most` |
 //! | choose long keys, which an idle set compares under a lock | `idle::user_code::a_panicking_eq_leaves_all_as_it_was` |
 //! | make `Reaper::shed` move many entries, each once | `idle::shed::a_shed_of_touched_keys_takes_turns`, `idle::shed::a_short_timeout_behind_a_shed_moves_no_other_entry` |
 //! | make a full server close the most silent clients, or refuse their tasks at `max_pending` | `idle::shed::the_keys_that_are_silent_for_longest_go_first`, `schedule::limit::a_refused_task_is_not_kept`, `schedule::limit::cancelling_and_firing_make_room` |
@@ -35,33 +35,6 @@
 use super::*;
 
 const TICK: Duration = Duration::from_nanos(15_625);
-
-/// In one shard, 100,000 sleeps expire at once. A sleep in another shard does not wait for them.
-#[test]
-fn a_storm_in_one_shard_does_not_hold_up_another() {
-    const STORM: usize = 100_000;
-    does_not_hang(|| {
-        paused().block_on(async {
-            let timer = Timer::builder().shards(2).build().unwrap();
-            let deadlines = vec![Instant::now() + ms(100); STORM];
-            let (wakes, waker) = Wakes::new();
-            let (victims_wakes, victims_waker) = Wakes::new();
-            let _first = elsewhere(&timer, &deadlines, &waker);
-            let _victim = elsewhere(&timer, &deadlines[..1], &victims_waker);
-            let _second = elsewhere(&timer, &deadlines, &waker);
-            settle().await;
-            tokio::time::advance(ms(100)).await;
-            for _ in 0..STORM {
-                if victims_wakes.count() == 0 {
-                    yield_now().await;
-                }
-            }
-            assert_eq!(victims_wakes.count(), 1);
-            let before = wakes.count();
-            assert!(before < 2_000, "{before} sleeps of the storm fired first");
-        });
-    });
-}
 
 /// The alarm has a resolution of a millisecond, which has 64 default ticks.
 #[tokio::test(start_paused = true)]

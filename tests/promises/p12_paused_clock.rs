@@ -3,14 +3,6 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_runtime_leaps_to_the_next_timer() {
-    let (start, real) = (Instant::now(), std::time::Instant::now());
-    sleep(secs(86_400)).await;
-    assert_eq!(start.elapsed(), secs(86_400));
-    assert!(real.elapsed() < secs(3_600));
-}
-
-#[tokio::test(start_paused = true)]
 async fn advance_has_woken_what_is_due_when_it_returns() {
     // The default tick, and a millisecond.
     for unit in [Duration::from_nanos(15_625), ms(1)] {
@@ -144,21 +136,6 @@ fn deadlines_a_millisecond_apart_do_not_fire_together() {
             "the clock was paused {n} x 53 µs after the start of the runtime"
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_that_was_postponed_wakes_after_those_that_were_set_before() {
-    let order = Order::default();
-    let deadline = Instant::now() + ms(100);
-    let waits = [100, 10, 10, 100].into_iter().enumerate();
-    let sleeps = waits.map(|(name, wait)| order.register(name, sleep(ms(wait))));
-    let mut sleeps: Vec<_> = sleeps.collect();
-    for postponed in &mut sleeps[1..=2] {
-        Pin::new(postponed).reset(deadline);
-    }
-    advance(ms(20)).await;
-    advance(ms(80)).await;
-    assert_eq!(order.take(), [0, 3, 1, 2]);
 }
 
 /// 40,000 other sleeps are due in the same instant, so the driver has not fired this one yet.

@@ -46,22 +46,3 @@ async fn however_often_it_is_reset_it_is_visited_once_for_a_level() {
     assert!(wakeups <= 12, "{wakeups} wake-ups");
     assert_eq!(Timer::current().metrics().registered(), 1);
 }
-
-/// A server resets the timer of a connection at each request, so the timer never fires.
-#[tokio::test(start_paused = true)]
-async fn a_timer_that_is_put_off_for_ever_never_fires() {
-    let mut idle = task::spawn(sleep(secs(30)));
-    assert_pending!(idle.poll());
-    for _ in 0..1_000 {
-        tokio::time::sleep(secs(1)).await;
-        let deadline = Instant::now() + secs(30);
-        idle.enter(|_, idle| idle.reset(deadline));
-        assert!(!idle.is_woken());
-    }
-    let last = Instant::now();
-    (&mut *idle).await;
-    assert_eq!(last.elapsed(), secs(30));
-    // The driver wakes about once in 30 seconds, and for the cascades through the levels.
-    let wakeups = Timer::current().metrics().driver_wakeups();
-    assert!(wakeups < 1_000, "{wakeups} wake-ups");
-}

@@ -2,8 +2,6 @@
 
 #[cfg(all(feature = "schedule", target_os = "linux"))]
 mod ended_runtime;
-#[cfg(all(feature = "serve", target_os = "linux"))]
-mod few_descriptors;
 #[cfg(feature = "http")]
 mod http_allocations;
 #[cfg(all(feature = "delay_queue", feature = "idle"))]

@@ -8,7 +8,6 @@ use std::{
     io,
     panic::AssertUnwindSafe,
     pin::pin,
-    rc::Rc,
     sync::mpsc,
     task::Poll,
 };
@@ -20,7 +19,7 @@ use tokio_wheel_util::deadline::{
     self, Deadline, Exceeded, inherit, outside, remaining, until, within,
 };
 
-use crate::support::{current_thread, ms, multi_thread, secs};
+use crate::support::{current_thread, ms, multi_thread, secs, until_another_task_runs};
 
 /// Sleeps for a millisecond again and again, and counts how often it runs.
 async fn count(runs: &Cell<u32>) {
@@ -265,14 +264,6 @@ async fn a_limit_that_enters_a_shorter_scope_takes_its_deadline() {
     assert_eq!(seen, Some(secs(1)));
 }
 
-/// The inner limit, which is longer, does not drop the future outside either.
-#[tokio::test(start_paused = true)]
-async fn what_is_outside_of_a_covered_limit_runs_to_its_end() {
-    let rollback = outside(sleep(secs(5)));
-    let scope = within(secs(2), within(secs(9), rollback));
-    assert_eq!(scope.await, Ok(Ok(())));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_future_outside_in_another_task_keeps_no_scope_alive() {
     let start = Instant::now();
@@ -387,23 +378,15 @@ async fn what_is_outside_runs_to_its_end() {
     assert!(!after.get());
     // It keeps no scope of another task.
     assert!(within(ms(1), pending::<()>()).await.is_err());
+    // An inner limit that is longer does not drop it either.
+    let covered = within(secs(2), within(secs(9), outside(sleep(secs(5)))));
+    assert_eq!(covered.await, Ok(Ok(())));
 }
 
-/// A loop over limits that end at once lets other tasks run.
 #[tokio::test(start_paused = true)]
 async fn an_ended_limit_uses_budget() {
     let past = Instant::now();
-    let others = Rc::new(Cell::new(false));
-    let tasks = LocalSet::new();
-    let other = others.clone();
-    tasks.spawn_local(async move { other.set(true) });
-    tasks
-        .run_until(async {
-            while !others.get() {
-                until(past, ready(())).await.unwrap_err();
-            }
-        })
-        .await;
+    until_another_task_runs(async || _ = until(past, ready(())).await.unwrap_err()).await;
 }
 
 /// An inner future that uses up the budget in each poll does not escape.

@@ -25,6 +25,5 @@ mod memory;
 mod oracle;
 mod order;
 mod panics;
-mod timers;
 mod wakes;
 mod work;

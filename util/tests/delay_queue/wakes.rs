@@ -42,40 +42,6 @@ async fn not_while_the_task_takes_elements_out() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// The sleep is not set for a deadline that never comes.
-#[tokio::test(start_paused = true)]
-async fn not_for_what_never_comes() {
-    let (wakes, waker) = Wakes::new();
-    let mut queue = DelayQueue::new();
-    let never = queue.insert("never", Duration::MAX);
-    assert!(queue.deadline(&never) > Instant::now() + secs(500 * 365 * 86_400));
-    assert!(!is_ready(&mut queue, &waker));
-    queue.insert("never either", Duration::MAX);
-    assert_eq!(Timer::current().metrics().registered(), 0);
-    tokio::time::sleep(secs(1_000_000_000)).await;
-    assert_eq!(wakes.count(), 0);
-    queue.insert("soon", ms(5));
-    assert_eq!(wakes.count(), 1);
-    assert_eq!(queue.next().await.unwrap().into_inner(), "soon");
-}
-
-/// The deadline is so near that the sleep is set to exactly that deadline.
-#[tokio::test(start_paused = true)]
-async fn not_for_the_same_deadline_nor_a_later_one() {
-    let (wakes, waker) = Wakes::new();
-    let deadline = Instant::now() + ms(3);
-    let mut queue = DelayQueue::with_timer(&Timer::builder().tick(ms(1)).build().unwrap());
-    let key = queue.insert_at("a", deadline);
-    assert!(!is_ready(&mut queue, &waker));
-    queue.insert_at("b", deadline);
-    queue.reset_at(&key, deadline);
-    queue.reset_at(&key, deadline + ms(1));
-    queue.reset_at(&key, deadline);
-    assert_eq!(wakes.count(), 0);
-    queue.reset_at(&key, deadline - ms(1));
-    assert_eq!(wakes.count(), 1);
-}
-
 /// Polls in a mock task. Returns the expired element, if there is one.
 fn polled(queue: &mut task::Spawn<DelayQueue<&'static str>>) -> Poll<Option<&'static str>> {
     (queue.poll_next()).map(|expired| expired.map(delay_queue::Expired::into_inner))

@@ -18,32 +18,16 @@ async fn what_is_due_comes_out_in_turns() {
     until_another_task_runs(async || assert!(queue.next().await.is_some())).await;
 }
 
-/// All elements are in one slot of a coarse level. None has expired when that slot expires.
-fn about_to_cascade() -> DelayQueue<usize> {
-    let mut queue = DelayQueue::new();
-    for n in 0..MANY {
-        queue.insert(n, ms(8_193 + n as u64 % 4_000));
-    }
-    queue
-}
-
-/// All elements were postponed. The queue must move them all before any of them expires.
-fn put_off() -> DelayQueue<usize> {
+/// All elements were postponed. The queue must move them all before any of them expires, as out of one slot in `wheel::tests`.
+#[tokio::test(start_paused = true)]
+async fn tasks_that_yield_have_their_turns() {
     let mut queue = DelayQueue::new();
     let keys: Vec<_> = (0..MANY).map(|n| queue.insert(n, ms(8_192))).collect();
     for (n, key) in keys.iter().enumerate() {
         queue.reset(key, secs(10 + n as u64));
     }
-    queue
-}
-
-#[tokio::test(start_paused = true)]
-async fn tasks_that_yield_have_their_turns() {
-    for fill in [about_to_cascade, put_off] {
-        let mut queue = fill();
-        tokio::time::sleep(ms(8_192)).await;
-        let (polls, turns) = polls_and_turns(move |cx| queue.poll_expired(cx)).await;
-        assert!(polls >= MANY / MOST_AT_ONCE, "only {polls} polls");
-        assert!(turns > polls / 16, "only {turns} turns");
-    }
+    tokio::time::sleep(ms(8_192)).await;
+    let (polls, turns) = polls_and_turns(move |cx| queue.poll_expired(cx)).await;
+    assert!(polls >= MANY / MOST_AT_ONCE, "only {polls} polls");
+    assert!(turns > polls / 16, "only {turns} turns");
 }

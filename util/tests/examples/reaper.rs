@@ -1,7 +1,5 @@
 //! Runs the example `idle_reaper`, and checks how its connections end.
 
-use std::time::Duration;
-
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
     net::{TcpListener, TcpStream},
@@ -114,26 +112,22 @@ async fn idle_reaper_on_sockets() {
     let connect = async || TcpStream::connect(address).await.unwrap();
     let (mut talks, mut silent, mut endless) = (connect().await, connect().await, connect().await);
     let start = Instant::now();
-    tokio::join!(
-        async {
-            for _ in 0..10 {
-                talks.write_all(b"beat\n").await.unwrap();
-                let mut echo = [0; 5];
-                talks.read_exact(&mut echo).await.unwrap();
-                assert_eq!(&echo, b"beat\n");
-                tokio::time::sleep(timeout / 8).await;
-            }
-        },
-        async {
-            let _ = silent.read_to_end(&mut Vec::new()).await;
-            // The server may have accepted the peer a little before `start`.
-            assert!(start.elapsed() >= timeout - Duration::from_millis(500));
-        },
-        async {
-            endless.write_all(&[b'x'; 1_024]).await.unwrap();
-            let _ = endless.read_to_end(&mut Vec::new()).await;
-        },
-    );
+    endless.write_all(&[b'x'; 1_024]).await.unwrap();
+    let ends = async {
+        let _ = endless.read_to_end(&mut Vec::new()).await;
+        let _ = silent.read_to_end(&mut Vec::new()).await;
+        // The server may have accepted the peer a little before `start`.
+        assert!(start.elapsed() >= timeout - ms(500));
+    };
+    tokio::join!(ends, async {
+        for _ in 0..10 {
+            talks.write_all(b"beat\n").await.unwrap();
+            let mut echo = [0; 5];
+            talks.read_exact(&mut echo).await.unwrap();
+            assert_eq!(&echo, b"beat\n");
+            tokio::time::sleep(timeout / 8).await;
+        }
+    });
     drop(stop);
     server.await.unwrap();
     // The end of the server drops the connection of the peer that talks.

@@ -111,19 +111,3 @@ async fn a_late_response_says_which_limit_has_ended_it() {
     );
     assert!(!exceeded.is_outer());
 }
-
-/// The errors of tower's services and of axum keep it.
-#[tokio::test(start_paused = true)]
-async fn it_is_found_in_the_errors_of_services() {
-    let call = service_fn(async |()| {
-        within(secs(1), pending::<()>()).named("call").await?;
-        Ok::<_, tower::BoxError>(())
-    });
-    let error = call.oneshot(()).await.unwrap_err();
-    assert!(error.is::<Exceeded>());
-    let error = axum::Error::new(io::Error::other(error));
-    assert_eq!(
-        Exceeded::find(&error).unwrap().deadline().name(),
-        Some("call")
-    );
-}

@@ -3,7 +3,7 @@
 //! | module | tests |
 //! |---|---|
 //! | `parity` | the same code with tower-http's layers and with ours |
-//! | `timeout`, `grpc`, `deadline`, `body` | what only our layers do, poll by poll |
+//! | `grpc`, `deadline`, `body` | what only our layers do, poll by poll |
 //! | `servers` | hyper's servers and clients, with the paused clock |
 
 #![cfg(feature = "http")]
@@ -14,7 +14,6 @@ mod grpc;
 mod parity;
 #[cfg(feature = "hyper")]
 mod servers;
-mod timeout;
 
 use std::{
     collections::VecDeque,

@@ -3,17 +3,7 @@
 
 use Cause::*;
 
-use super::*;
-
-/// The name of a kind of runtime, its number of workers, and a function that makes it.
-type Kind = (&'static str, usize, fn() -> Runtime);
-
-const KINDS: [Kind; 4] = [
-    ("current-thread", 1, current_thread),
-    ("1 worker", 1, || multi_thread(1)),
-    ("2 workers", 2, || multi_thread(2)),
-    ("4 workers", 4, || multi_thread(4)),
-];
+use super::{recheck::KINDS, *};
 
 /// What ends the connections.
 #[derive(Clone, Copy, Debug, PartialEq)]

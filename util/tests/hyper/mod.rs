@@ -18,7 +18,7 @@ use std::{
     convert::Infallible,
     fmt,
     future::{Future, pending, poll_fn},
-    io::{self, IoSlice, Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     mem, net,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
@@ -37,11 +37,11 @@ use std::{
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response,
-    body::{Body, Buf as _, Bytes, Frame, Incoming, SizeHint},
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
     client,
     rt::{self, Timer as _},
     server::conn::{http1, http2},
-    service::{Service as _, service_fn},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},

@@ -7,9 +7,9 @@ fn limits() -> Limits {
 }
 
 /// The name of a kind of runtime, its number of workers, and a function that makes it.
-pub(crate) type Kind = (&'static str, usize, fn() -> Runtime);
+type Kind = (&'static str, usize, fn() -> Runtime);
 
-pub(crate) const KINDS: [Kind; 4] = [
+pub(super) const KINDS: [Kind; 4] = [
     ("current-thread", 1, current_thread),
     ("1 worker", 1, || multi_thread(1)),
     ("2 workers", 2, || multi_thread(2)),
@@ -114,28 +114,6 @@ fn a_handle_serves_on_one_runtime_after_the_other() {
         // No connection is left, so the shutdown does not wait.
         paused().block_on(server.connections.shutdown());
     }
-}
-
-/// A thread outside the runtime shuts down while connections are open.
-#[test]
-fn a_thread_without_a_runtime_may_use_the_handle() {
-    does_not_hang(|| {
-        let server = Server::new(Http1, limits().grace(secs(600)));
-        let (client, drive) = server.drive();
-        let runtime = multi_thread(2);
-        let mut ends = vec![(client, runtime.spawn(drive))];
-        runtime.block_on(async {
-            for _ in 0..100 {
-                ends.push(server.connect());
-            }
-            settle().await;
-        });
-        tokio_test::block_on(server.connections.shutdown());
-        for (_client, end) in ends {
-            runtime.block_on(end).unwrap();
-        }
-        assert_eq!(server.connections.counts().open(), 0);
-    });
 }
 
 /// The rounds of the next tests. In each round, the runtime ends a little later.

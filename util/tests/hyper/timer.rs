@@ -81,30 +81,18 @@ async fn reset_is_in_place() {
     };
     let mut sleep = timer.sleep(secs(5));
     let first = address(&sleep);
-    let (wakes, waker) = Wakes::new();
-    assert_eq!(counts(), (0, 0));
-    assert!(poll(&mut sleep, &waker).is_pending());
-    assert_eq!(counts(), (1, 1));
-
+    assert!(poll(&mut sleep, Waker::noop()).is_pending());
     for seconds in [10, 20, 3, 600, 1, 30] {
         timer.reset(&mut sleep, timer.now() + secs(seconds));
-        assert_eq!(counts(), (1, 1), "before a poll");
-        assert!(poll(&mut sleep, &waker).is_pending());
-        assert_eq!(counts(), (1, 1), "after a poll");
-        assert_eq!(address(&sleep), first);
+        assert!(poll(&mut sleep, Waker::noop()).is_pending());
+        assert_eq!((address(&sleep), counts()), (first, (1, 1)));
     }
-    advance(ms(29_999)).await;
-    assert_eq!(wakes.count(), 0);
-    advance(ms(1)).await;
-    assert_eq!(wakes.count(), 1);
-    assert!(poll(&mut sleep, &waker).is_ready());
-
     // A reset also moves a sleep that has fired.
+    advance(secs(30)).await;
+    assert!(poll(&mut sleep, Waker::noop()).is_ready());
     timer.reset(&mut sleep, timer.now() + secs(1));
-    assert!(poll(&mut sleep, &waker).is_pending());
+    assert!(poll(&mut sleep, Waker::noop()).is_pending());
     assert_eq!((address(&sleep), counts()), (first, (2, 1)));
-    drop(sleep);
-    assert_eq!(counts(), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,3 +67,31 @@ fn a_number_of_shards_out_of_range_panics() {
         let _set = IdleSet::<u32>::builder(secs(1)).shards(given).build();
     }
 }
+
+/// If a poll outside a runtime must wait, it panics with a message that names the remedy.
+#[test]
+fn a_poll_outside_of_a_runtime_names_the_remedy() {
+    let (set, mut reaper) = IdleSet::new(secs(3_600));
+    set.touch(&1);
+    let poll = || reaper.poll_reap(&mut Context::from_waker(Waker::noop()));
+    assert_panics(poll, &["polled outside of a tokio runtime"]);
+}
+
+/// The timer's clock is paused and jumps. The clock of the polling thread is not paused.
+#[test]
+fn an_alarm_counts_that_goes_by_another_clock() {
+    let runtime = paused();
+    let timer = runtime.block_on(async { Timer::current() });
+    let (set, mut reaper) = IdleSet::with_timer(secs(1_000), &timer);
+    let (wakes, waker) = Wakes::new();
+    set.touch(&1);
+    // Before the deadline, the reaper may wait for one slot of each level.
+    for leaps in 1..=6 {
+        if let Poll::Ready(reaped) = poll(&mut reaper, &waker) {
+            return assert_eq!(reaped, Some(1));
+        }
+        runtime.block_on(advance(secs(2_000)));
+        assert_eq!(wakes.count(), leaps);
+    }
+    panic!("the reaper ignores its alarm");
+}

@@ -5,9 +5,7 @@
 mod basics;
 mod ends;
 mod oracle;
-mod runtimes;
 mod shed;
-mod threads;
 mod user_code;
 mod wakes;
 mod work;
@@ -30,9 +28,9 @@ use tokio_wheel_util::idle::{
 };
 
 use crate::support::{
-    Random, Wakes, does_not_hang,
+    Wakes, does_not_hang,
     hostile::{Hook, quiet_panic},
-    ms, multi_thread,
+    ms,
     panics::assert_panics,
     paused, polls_and_turns, secs, settle,
 };

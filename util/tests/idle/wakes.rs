@@ -32,28 +32,6 @@ async fn never_for_a_later_deadline() {
     assert_eq!(wakes.count(), 0);
 }
 
-/// Many touches cause only one wake-up, at the old deadline.
-#[tokio::test(start_paused = true)]
-async fn not_for_a_key_that_is_put_off_again_and_again() {
-    let (wakes, waker) = Wakes::new();
-    let (set, mut reaper) = IdleSet::new(ms(50));
-    set.touch(&7);
-    assert_pending!(poll(&mut reaper, &waker));
-    for _ in 0..1_000 {
-        sleep(ms(1)).await;
-        for _ in 0..100 {
-            set.touch(&7);
-        }
-        if wakes.count() > 0 {
-            assert_pending!(poll(&mut reaper, &waker));
-        }
-    }
-    settle().await;
-    let count = wakes.count();
-    assert!(count <= 1_000 / 50 * 3, "{count} for 1,000 ms");
-    assert_eq!(set.remove(&7), Some(7));
-}
-
 #[tokio::test(start_paused = true)]
 async fn not_while_it_works() {
     let (wakes, waker) = Wakes::new();

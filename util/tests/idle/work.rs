@@ -8,18 +8,16 @@ const MANY: u32 = 40_000;
 /// The maximal number of steps in one poll, which take at most a millisecond.
 const MOST_AT_ONCE: usize = 2_048;
 
-fn filled(timeout: impl Fn(u32) -> Duration) -> (IdleSet<u32>, Reaper<u32>) {
-    let (set, reaper) = IdleSet::new(secs(1));
-    for key in 0..MANY {
-        set.touch_with_timeout(&key, timeout(key));
-    }
+fn filled(timeout: Duration) -> (IdleSet<u32>, Reaper<u32>) {
+    let (set, reaper) = IdleSet::new(timeout);
+    (0..MANY).for_each(|key| _ = set.touch(&key));
     (set, reaper)
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_due_or_shed_comes_out_in_turns() {
     for sheds in [false, true] {
-        let (_set, mut reaper) = filled(|_| ms(1));
+        let (_set, mut reaper) = filled(ms(1));
         sleep(ms(1)).await;
         until_another_task_runs(async || {
             let key = match sheds {
@@ -32,29 +30,17 @@ async fn what_is_due_or_shed_comes_out_in_turns() {
     }
 }
 
-/// Returns a set whose keys are in one slot of a coarse level. No key is expired when the wheel reaches that slot.
-fn about_to_cascade() -> (IdleSet<u32>, Reaper<u32>) {
-    filled(|key| ms(8_193 + u64::from(key) % 4_000))
-}
-
-/// Returns a set whose keys were all postponed, so the reaper must move every entry.
-fn put_off() -> (IdleSet<u32>, Reaper<u32>) {
-    let (set, reaper) = filled(|_| ms(8_192));
+/// All keys were postponed, so the reaper must move every entry.
+#[tokio::test(start_paused = true)]
+async fn tasks_that_yield_have_their_turns() {
+    let (set, mut reaper) = filled(ms(8_192));
     for key in 0..MANY {
         set.touch_with_timeout(&key, secs(10 + u64::from(key)));
     }
-    (set, reaper)
-}
-
-#[tokio::test(start_paused = true)]
-async fn tasks_that_yield_have_their_turns() {
-    for fill in [about_to_cascade, put_off] {
-        let (_set, mut reaper) = fill();
-        sleep(ms(8_193)).await;
-        let (polls, turns) = polls_and_turns(move |cx| reaper.poll_reap(cx)).await;
-        assert!(polls >= MANY as usize / MOST_AT_ONCE, "only {polls} polls");
-        assert!(turns > polls / 16, "only {turns} turns");
-    }
+    sleep(ms(8_193)).await;
+    let (polls, turns) = polls_and_turns(move |cx| reaper.poll_reap(cx)).await;
+    assert!(polls >= MANY as usize / MOST_AT_ONCE, "only {polls} polls");
+    assert!(turns > polls / 16, "only {turns} turns");
 }
 
 /// A search over very many shards counts as work.

@@ -130,24 +130,6 @@ async fn setting_a_limit_wakes_only_waiting_tasks() {
     assert_eq!(metrics().fired(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn setting_a_limit_wakes_a_task_that_waits_for_any_limit() {
-    let kinds: [fn(Duration) -> Limits; 3] = [
-        |limit| Limits::new().read_timeout(limit),
-        |limit| Limits::new().idle_timeout(limit),
-        |limit| Limits::new().min_read_rate(MinRate::new(1, limit)),
-    ];
-    for first in kinds {
-        for second in kinds {
-            let (_client, server) = duplex(1);
-            let mut stream = TimeoutStream::with_limits(server, first(secs(60)));
-            let waiting = waiting_read(&mut stream);
-            stream.set_limits(second(secs(70)));
-            assert!(waiting.is_woken());
-        }
-    }
-}
-
 /// The idle timeout belongs to both directions.
 #[tokio::test(start_paused = true)]
 async fn only_limits_that_differ_wake_the_task_of_their_direction() {

@@ -108,40 +108,20 @@ async fn a_flush_and_a_write_that_follow_each_other_share_a_wait() {
     assert_eq!(start.elapsed(), ms(500));
 }
 
-/// The bytes of every kind of operation close the window.
+/// `oracle` has reads and plain writes. An operation that moves no byte does not close the window.
 #[tokio::test(start_paused = true)]
 async fn any_bytes_of_the_other_direction_close_the_window() {
-    let times = [10, 200, 400, 600];
-    let lane = || times.map(|at| (ms(at), 1));
-    let at_once = || [(ms(0), 4)];
     let reader = || {
-        let peer = Scripted::new().reads(lane()).writes(at_once());
-        let limits = Limits::new().min_read_rate(SILENT);
-        TimeoutStream::with_limits(peer, limits)
+        let reads = [10, 200, 400, 600].map(|at| (ms(at), 1));
+        let peer = Scripted::new().reads(reads).writes([(ms(0), 4)]);
+        TimeoutStream::with_limits(peer, Limits::new().min_read_rate(SILENT))
     };
-    let writer = || {
-        let peer = Scripted::new().writes(lane()).reads(at_once());
-        let limits = Limits::new().min_write_rate(SILENT);
-        TimeoutStream::with_limits(peer, limits)
-    };
-
-    for uses_slices in [false, true] {
-        let mut stream = reader();
-        for _ in times {
-            stream.read_u8().await.unwrap();
-            let write = match uses_slices {
-                true => stream.write_vectored(&[IoSlice::new(b"x")]).await,
-                false => stream.write(b"x").await,
-            };
-            assert_eq!(write.unwrap(), 1);
-        }
-    }
-    let mut stream = writer();
-    for _ in times {
-        stream.write_all(b"x").await.unwrap();
+    let mut stream = reader();
+    for _ in 0..4 {
         stream.read_u8().await.unwrap();
+        let written = stream.write_vectored(&[IoSlice::new(b"x")]).await;
+        assert_eq!(written.unwrap(), 1);
     }
-
     let mut by_nothing = reader();
     by_nothing.read_exact(&mut [0; 2]).await.unwrap();
     by_nothing.flush().await.unwrap();

@@ -72,55 +72,21 @@ async fn what_has_started_goes_on() {
     }
 }
 
-/// A thread that has seen the shutdown can schedule nothing more, on any shard.
-#[test]
-fn nothing_is_scheduled_on_a_scheduler_that_says_it_is_shut_down() {
-    does_not_hang(|| {
-        let runtime = multi_thread(4);
-        let scheduler = runtime.block_on(async { Scheduler::new() });
-        let workers: Vec<_> = (0..4)
-            .map(|_| {
-                let scheduler = scheduler.clone();
-                runtime.spawn(async move {
-                    while !scheduler.is_shutdown() {
-                        drop(scheduler.schedule(secs(60), async {}));
-                        yield_now().await;
-                    }
-                    scheduler.schedule(secs(60), async {}).is_err()
-                })
-            })
-            .collect();
-        wait_until(|| scheduler.pending() > 100);
-        drop(scheduler.shutdown());
-        for worker in workers {
-            assert!(runtime.block_on(worker).unwrap());
-        }
-        assert_eq!(scheduler.pending(), 0);
-    });
-}
-
 /// The numbers of the handles and of the returned tasks agree.
 #[test]
 fn a_task_that_is_given_back_has_the_number_of_its_handle() {
     let runtime = multi_thread(2);
     let scheduler = runtime.block_on(async { Scheduler::new() });
-    let mut ids: Vec<_> = (0..100).map(|n| id_of(&scheduler, n)).collect();
-    let on_a_worker = scheduler.clone();
-    let others = async move {
-        (100..200)
-            .map(|n| id_of(&on_a_worker, n))
-            .collect::<Vec<_>>()
-    };
+    let of_worker = scheduler.clone();
+    let id_of = move |n: u64| of_worker.schedule(secs(60 + n), async {}).unwrap().id();
+    let mut ids: Vec<_> = (0..100).map(&id_of).collect();
+    let others = async move { (100..200).map(id_of).collect::<Vec<_>>() };
     ids.extend(runtime.block_on(runtime.spawn(others)).unwrap());
     let left: Vec<_> = scheduler.shutdown().iter().map(Unstarted::id).collect();
     assert_eq!(left, ids);
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 200);
-}
-
-fn id_of(scheduler: &Scheduler, n: u64) -> u64 {
-    scheduler.schedule(secs(60 + n), async {}).unwrap().id()
 }
 
 /// Runs that have started count, also those of periodic tasks that have been canceled. Waiting tasks do not.

@@ -4,27 +4,18 @@
 #![cfg(feature = "stream")]
 
 mod debounce;
-mod hostile;
 mod ours;
 mod parity;
 mod ties;
 
 use std::{
-    collections::VecDeque,
-    fmt::Debug,
     future::{Future, poll_fn},
-    mem::ManuallyDrop,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll, Waker, ready},
-    thread, vec,
+    vec,
 };
 
-use cooked_waker::{IntoWaker, WakeRef};
 use futures_core::Stream;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -35,15 +26,17 @@ use tokio_wheel::{Duration, Instant, Timer, advance, interval, interval_at, slee
 use tokio_wheel_util::stream::{IntervalStream, JitteredInterval, StreamExt};
 
 use crate::support::{
-    Wakes, beside_a_greedy_sibling, does_not_hang,
-    hostile::quiet_panic,
-    ms, multi_thread,
-    panics::{Panicked, assert_panics, panic_of},
-    paused, poll_once, secs, settle, wait_until,
+    Wakes, beside_a_greedy_sibling, does_not_hang, ms, multi_thread,
+    panics::{assert_panics, panic_of},
+    paused, poll_once, secs, wait_until,
 };
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
+}
+
+async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
 }
 
 /// A stream that calls a closure in each poll, also after its end.

@@ -12,7 +12,7 @@ use std::{
 
 use futures_core::Stream;
 
-use super::{FromFn, next};
+use super::{FromFn, next, peek};
 use crate::support::{
     Random,
     log::{Log, side_by_side},
@@ -50,10 +50,6 @@ impl Log {
             self.note(item);
         }
     }
-}
-
-async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
 }
 
 /// A stream of 0, 1, 2, and so on, each this many milliseconds after its first poll. The last delay is for the end.

@@ -3,23 +3,21 @@
 #![cfg(feature = "tower")]
 
 use std::{
-    future::{Future, pending, poll_fn, ready},
+    future::{Future, poll_fn},
     pin::pin,
     task::Poll,
 };
 
 use axum::BoxError;
 use tokio::task::coop;
-use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed};
+use tokio_wheel::{Instant, Timer, advance, error::Elapsed};
 use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
 use crate::support::{
     log::{Log, side_by_side},
-    ms, secs,
+    ms,
 };
-
-const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
 /// Both crates with the same names. Each body also sleeps with its own crate, since the order of two entries of
 /// different crates with the same deadline is undefined.
@@ -77,17 +75,6 @@ side_by_side! {
         log.outcome::<tower::Elapsed>(response.await);
     }
 
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_response_that_is_ready_at_once_registers_nothing() {
-    for limit in [Duration::ZERO, secs(1), Duration::MAX] {
-        let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
-        assert_eq!(Timeout::new(at_once, limit).oneshot(7).await.unwrap(), 7);
-    }
-    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    drop(LAYER.layer(never).call(0));
-    assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
 #[tokio::test(start_paused = true)]
