@@ -35,10 +35,11 @@ use std::{any::Any, future::Future, mem, ops::ControlFlow, pin::Pin, sync::Arc};
 use tokio::time::Instant;
 
 use super::error::{Cause, Refused, TaskError};
+use super::handle::{Status, Task};
 use super::list::{Place, Running, Shard};
-use super::task::{Status, Task};
-use super::{unstarted::Unstarted, work::Work};
-use crate::ground::sync::{Mutex, MutexGuard, lock};
+use super::unstarted::Unstarted;
+use super::work::{Ran, Work};
+use crate::ground::sync::{Mutex, MutexGuard, Ordering::Relaxed, lock};
 use crate::ground::{unwind, waker};
 
 pub(super) struct Entry<W: Work>(Mutex<Inner<W>>);
@@ -52,7 +53,8 @@ struct Inner<W: Work> {
 
 enum State<W: Work> {
     Waiting(W, Place),
-    /// The result of a task that has ended, unless the handle has taken it. `None` while a thread runs or drops the work.
+    Running,
+    /// The result of a task that has ended, unless the handle has taken it. `None` while a thread drops or returns the work.
     Taken(Option<Result<W::Output, TaskError>>),
 }
 
@@ -70,40 +72,45 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for a deadline. If the scheduler refuses the work, returns it.
-    pub(super) fn schedule(
-        shard: &Arc<Shard>,
-        (now, deadline): (Instant, Instant),
-        work: W,
-    ) -> Result<Arc<Self>, (W, Refused)> {
-        let entry = Arc::new(Self(Mutex::new(Inner {
-            state: State::Taken(None),
-            status: Status::new(shard.next_id(), deadline),
+    /// Creates the entry of a task that [waits](Self::wait) next.
+    pub(super) fn new(shard: &Shard, deadline: Instant) -> Arc<Self> {
+        let status = Status {
+            id: shard.next_id.fetch_add(1, Relaxed),
+            deadline,
+            is_started: false,
+            is_cancelled: false,
+            is_finished: false,
+        };
+        Arc::new(Self(Mutex::new(Inner {
+            state: State::Running,
+            status,
             waiter: None,
-        })));
-        entry.wait(shard, (now, deadline), work, true)?;
-        Ok(entry)
+        })))
     }
 
     /// Waits for a run, unless the scheduler refuses it or the task was canceled: then returns the work.
-    fn wait(
+    pub(super) fn wait(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
         (now, deadline): (Instant, Instant),
         work: W,
-        is_first: bool,
     ) -> Result<(), (W, Refused)> {
         let mut inner = lock(&self.0);
-        let inserted = match inner.status.is_cancelled {
+        let Status {
+            is_started,
+            is_cancelled,
+            ..
+        } = inner.status;
+        let inserted = match is_cancelled {
             true => Err(Refused::Shutdown),
-            false => shard.insert(self.clone(), (now, deadline), is_first),
+            false => shard.insert(self.clone(), (now, deadline), !is_started),
         };
         let (place, is_due) = match inserted {
             Ok(inserted) => inserted,
             Err(refused) => return Err((work, refused)),
         };
         inner.state = State::Waiting(work, place);
-        (inner.status.deadline, inner.status.is_running) = (deadline, false);
+        inner.status.deadline = deadline;
         drop(inner);
         if is_due {
             self.clone().wake();
@@ -119,7 +126,7 @@ impl<W: Work> Entry<W> {
             false => (result, None),
         };
         inner.state = State::Taken(Some(result));
-        (inner.status.is_running, inner.status.is_finished) = (false, true);
+        inner.status.is_finished = true;
         let waiter = inner.waiter.take();
         drop(inner);
         unwind::discard(unused);
@@ -137,8 +144,8 @@ impl<W: Work> Wake for Entry<W> {
         let running = place.start();
         let runtime = running.0.common.runtime();
         inner.status.is_started |= runtime.is_some();
-        inner.status.is_running = true;
-        let run = Some(Box::pin(work.run(inner.status.deadline)));
+        inner.state = State::Running;
+        let run = Some(work.run(inner.status.deadline));
         drop(inner);
         let run = Run {
             run,
@@ -156,17 +163,13 @@ impl<W: Work> Task for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = lock(&self.0);
         let Some((work, place)) = inner.take() else {
-            let runs_again = W::PERIODIC && inner.status.is_running;
+            let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.is_cancelled, true);
         };
         place.leave();
-        let mut dropped = Ok(());
-        // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
-        if mem::needs_drop::<W>() {
-            drop(inner);
-            dropped = unwind::catch(|| drop(work));
-            inner = lock(&self.0);
-        }
+        drop(inner);
+        let dropped = unwind::catch(|| drop(work));
+        let mut inner = lock(&self.0);
         inner.status.is_cancelled = true;
         Self::end(inner, Err(TaskError(Cause::Cancelled)));
         dropped.unwrap_or_else(|payload| resume_unwind(payload));
@@ -175,15 +178,12 @@ impl<W: Work> Task for Entry<W> {
 
     fn give_back(&self) -> Option<Unstarted> {
         let mut inner = lock(&self.0);
-        let (work, place) = inner.take()?;
-        // Its list is closed.
-        drop(place);
-        let Status { id, deadline, .. } = inner.status;
-        let run = Box::pin(work.run(deadline));
+        let (work, _place) = inner.take()?;
+        let status = inner.status;
+        let run = work.run(status.deadline);
         Self::end(inner, Err(TaskError(Cause::Shutdown)));
         Some(Unstarted {
-            id,
-            deadline,
+            status,
             is_periodic: W::PERIODIC,
             future: Box::pin(async move { drop(run.await) }),
         })
@@ -216,18 +216,18 @@ impl<W: Work> Task for Entry<W> {
 /// One run of a task, in a tokio task. It holds the future until it ends. If the runtime shuts down during the run, the
 /// future is still here when the run is dropped.
 struct Run<W: Work, R> {
-    run: Option<Pin<Box<R>>>,
+    run: Option<R>,
     entry: Arc<Entry<W>>,
     /// The last field, because the drop of the entry may drop the output.
     running: Running,
 }
 
-impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
+impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let run = self.run.as_mut().expect("it has not ended");
-        let mut ran = match unwind::catch(|| run.as_mut().poll(cx)) {
+        let mut ran = match unwind::catch(|| Pin::new(run).poll(cx)) {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
@@ -236,11 +236,10 @@ impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
             (Err(panic), Ok(_)) => unwind::discard(mem::replace(&mut ran, Err(panic))),
             (dropped, _) => unwind::discard(dropped),
         }
-        let entry = &self.entry;
-        let result = match ran.map(W::next) {
+        let result = match ran {
             Ok(ControlFlow::Continue((work, next))) => {
                 let times = (Instant::now(), next);
-                let Err((unused, _)) = entry.wait(&self.running.0, times, work, false) else {
+                let Err((unused, _)) = self.entry.wait(&self.running.0, times, work) else {
                     return Poll::Ready(());
                 };
                 unwind::discard(unused);
@@ -249,7 +248,7 @@ impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
             Ok(ControlFlow::Break(output)) => Ok(output),
             Err(panic) => Err(TaskError(Cause::Panicked(panic.into()))),
         };
-        Entry::end(lock(&entry.0), result);
+        Entry::end(lock(&self.entry.0), result);
         Poll::Ready(())
     }
 }

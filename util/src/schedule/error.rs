@@ -292,9 +292,7 @@ impl TaskError {
     /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Cause::Panicked(payload) => Ok(payload
-                .into_inner()
-                .expect("no thread panics under the lock")),
+            Cause::Panicked(payload) => Ok(payload.into_inner().expect("no panic under the lock")),
             cause => Err(Self(cause)),
         }
     }

@@ -7,14 +7,14 @@
 //!
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock of a list. A caller keeps the entry that it adds or removes, so its drop runs later.
-//! * No hold of the lock copies more than a chunk, or the list of chunks. A list grows by chunks, and an empty chunk gives its memory back if
-//!   another chunk has room.
+//! * No hold of the lock copies the tasks. A list that is full gets another slab, and a slab that is no longer needed is
+//!   freed after the hold.
+//! * A limit is exact, because a scheduler with a limit has one list.
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
-use std::mem;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Wake};
 
 use slab::Slab;
 use tokio::runtime::Handle;
@@ -22,8 +22,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
-use super::{error::Refused, task::Task};
-use crate::ground::sync::{AtomicU64, Mutex, Ordering::Relaxed, lock};
+use super::{error::Refused, handle::Task};
+use crate::ground::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// What the lists of a scheduler share.
 pub(super) struct Common {
@@ -33,9 +33,6 @@ pub(super) struct Common {
     runtime: Weak<Handle>,
     /// Ends this task when it is dropped.
     _open: Mutex<oneshot::Sender<()>>,
-    /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all threads would
-    /// write to the cache line of the number.
-    limit: Option<(usize, AtomicU64)>,
     /// Notified when a list has no running task any more.
     pub(super) idle: Notify,
 }
@@ -49,50 +46,35 @@ impl Common {
     pub(super) fn is_open(&self) -> bool {
         !self.timer.is_shutdown() && self.runtime.strong_count() > 0
     }
-
-    /// Counts one more waiting task, unless it is a first run and the limit is reached.
-    fn count(&self, is_first: bool) -> Result<(), Refused> {
-        let Some((max, pending)) = &self.limit else {
-            return Ok(());
-        };
-        let one_more = |pending| (!is_first || pending < *max as u64).then_some(pending + 1);
-        let counted = pending.fetch_update(Relaxed, Relaxed, one_more);
-        counted.map(drop).map_err(|_| Refused::Full(*max))
-    }
-
-    fn uncount(&self, tasks: usize) {
-        if let Some((_, pending)) = &self.limit {
-            pending.fetch_sub(tasks as u64, Relaxed);
-        }
-    }
 }
 
 /// A list, on cache lines of its own.
 #[repr(align(128))]
 pub(super) struct Shard {
     pub(super) common: Arc<Common>,
-    next_id: AtomicU64,
-    list: Mutex<List>,
-}
-
-struct List {
+    /// A number that no other task of the scheduler has.
+    pub(super) next_id: AtomicU64,
+    pub(super) running: AtomicU64,
     /// The waiting tasks. `None` after a shutdown.
-    waiting: Option<Places>,
-    running: usize,
+    waiting: Mutex<Option<Places>>,
+    /// The limit on the waiting tasks of a scheduler that has only this list.
+    limit: Option<usize>,
 }
 
 impl Shard {
     /// Creates the lists of a scheduler: one for each worker, and one for threads that are no workers.
     #[track_caller]
-    pub(super) fn all(timer: Timer, max_pending: Option<usize>) -> Arc<[Arc<Self>]> {
+    pub(super) fn all(timer: Timer, limit: Option<usize>) -> Arc<[Arc<Self>]> {
         let runtime = Arc::new(Handle::current());
-        let workers = runtime.metrics().num_workers() as u64;
+        let workers = match limit {
+            Some(_) => 0,
+            None => runtime.metrics().num_workers() as u64,
+        };
         let (open, ended) = oneshot::channel();
         let common = Arc::new(Common {
             timer,
             runtime: Arc::downgrade(&runtime),
             _open: Mutex::new(open),
-            limit: max_pending.map(|max| (max, AtomicU64::new(0))),
             idle: Notify::new(),
         });
         tokio::spawn(async move {
@@ -103,18 +85,12 @@ impl Shard {
             Arc::new(Self {
                 common: common.clone(),
                 next_id: AtomicU64::new(number << 48),
-                list: Mutex::new(List {
-                    waiting: Some(Places::default()),
-                    running: 0,
-                }),
+                running: AtomicU64::new(0),
+                waiting: Mutex::new(Some(Places::default())),
+                limit,
             })
         };
         (0..=workers).map(shard).collect()
-    }
-
-    /// Returns a number that no other task of the scheduler has.
-    pub(super) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed)
     }
 
     /// Adds a task, whose sleep wakes it at the deadline. Also returns whether the deadline has passed: the caller then wakes
@@ -125,44 +101,39 @@ impl Shard {
         (now, deadline): (Instant, Instant),
         is_first: bool,
     ) -> Result<(Place, bool), Refused> {
-        self.common.count(is_first)?;
-        let mut sleep = self.common.timer.sleep_until(deadline);
         let waker = task.clone().into();
-        let is_due = match deadline <= now {
-            _ if !self.common.is_open() => None,
-            true => Some(true),
-            false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
-                Poll::Pending => Some(false),
-                Poll::Ready(reached) => reached.ok().map(|()| true),
-            },
+        let mut place = Place {
+            sleep: self.common.timer.sleep_until(deadline),
+            shard: self.clone(),
+            index: self.add(task, is_first)?,
         };
-        let inserted = is_due.and_then(|_| Some(lock(&self.list).waiting.as_mut()?.insert(task)));
-        let (Some(is_due), Some(index)) = (is_due, inserted) else {
-            self.common.uncount(1);
+        let mut cx = Context::from_waker(&waker);
+        let is_due = deadline <= now || place.sleep.try_poll_elapsed(&mut cx).is_ready();
+        if !self.common.is_open() {
+            place.leave();
             return Err(Refused::Shutdown);
-        };
-        let shard = self.clone();
-        Ok((
-            Place {
-                sleep,
-                shard,
-                index,
-            },
-            is_due,
-        ))
+        }
+        Ok((place, is_due))
     }
 
-    /// Returns the number of waiting tasks, or `None` after a shutdown, and the number of running tasks.
-    pub(super) fn counts(&self) -> (Option<usize>, usize) {
-        let list = lock(&self.list);
-        (list.waiting.as_ref().map(|it| it.len), list.running)
+    fn add(&self, task: Arc<dyn Task>, is_first: bool) -> Result<usize, Refused> {
+        let mut waiting = lock(&self.waiting);
+        let waiting = waiting.as_mut().ok_or(Refused::Shutdown)?;
+        match self.limit {
+            Some(limit) if is_first && waiting.len() >= limit => Err(Refused::Full(limit)),
+            _ => Ok(waiting.insert(task)),
+        }
+    }
+
+    /// Returns the number of waiting tasks, or `None` after a shutdown.
+    pub(super) fn pending(&self) -> Option<usize> {
+        lock(&self.waiting).as_ref().map(Places::len)
     }
 
     /// Closes the list, and returns the waiting tasks.
     pub(super) fn close(&self) -> impl Iterator<Item = Arc<dyn Task>> + use<> {
-        let closed = lock(&self.list).waiting.take().unwrap_or_default();
-        self.common.uncount(closed.len);
-        closed.chunks.into_iter().flatten().map(|(_, task)| task)
+        let closed = lock(&self.waiting).take().unwrap_or_default();
+        closed.0.into_iter().flatten().map(|(_, task)| task)
     }
 }
 
@@ -170,31 +141,24 @@ impl Shard {
 pub(super) struct Place {
     /// Wakes the task.
     sleep: Sleep,
-    pub(super) shard: Arc<Shard>,
+    shard: Arc<Shard>,
     index: usize,
 }
 
 impl Place {
     /// Removes the task from the list, unless a shutdown has done so, and from the timer.
-    pub(super) fn leave(self) {
-        self.remove(false);
+    pub(super) fn leave(self) -> Arc<Shard> {
+        let _removed = lock(&self.shard.waiting)
+            .as_mut()
+            .map(|it| it.remove(self.index));
+        self.shard
     }
 
     /// Removes the task, as [`leave`](Self::leave) does, and counts it as running.
     pub(super) fn start(self) -> Running {
-        Running(self.remove(true))
-    }
-
-    fn remove(self, starts: bool) -> Arc<Shard> {
-        let mut list = lock(&self.shard.list);
-        list.running += usize::from(starts);
-        let removed = list.waiting.as_mut().map(|it| it.remove(self.index));
-        drop(list);
-        if removed.is_some() {
-            self.shard.common.uncount(1);
-        }
-        drop(self.sleep);
-        self.shard
+        // A thread that no longer finds the task in the list finds this count.
+        self.shard.running.fetch_add(1, Ordering::Relaxed);
+        Running(self.leave())
     }
 }
 
@@ -203,75 +167,58 @@ pub(super) struct Running(pub(super) Arc<Shard>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut list = lock(&self.0.list);
-        list.running -= 1;
-        let is_idle = list.running == 0;
-        drop(list);
-        if is_idle {
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.common.idle.notify_waiters();
         }
     }
 }
 
-const CHUNK: usize = 256;
+/// The capacity of the first slab of a list.
+const FIRST: usize = 256;
 
-/// Tasks by their indices, in chunks.
+/// Tasks by their indices, in slabs: each has twice the capacity of the slab before it, and none grows.
 #[derive(Default)]
-struct Places {
-    chunks: Vec<Slab<Arc<dyn Task>>>,
-    /// The chunks that are not full.
-    with_room: Vec<usize>,
-    /// The chunk that last became empty. No other empty chunk has memory, so a list that grows and shrinks by one does not
-    /// allocate each time.
-    emptied: usize,
-    len: usize,
-}
+struct Places(Vec<Slab<Arc<dyn Task>>>);
 
 impl Places {
-    fn insert(&mut self, task: Arc<dyn Task>) -> usize {
-        if self.with_room.is_empty() {
-            self.with_room.push(self.chunks.len());
-            self.chunks.push(Slab::new());
-        }
-        let number = self.with_room[self.with_room.len() - 1];
-        let chunk = &mut self.chunks[number];
-        if chunk.capacity() == 0 {
-            chunk.reserve(CHUNK);
-        }
-        let index = chunk.insert(task);
-        if chunk.len() == CHUNK {
-            self.with_room.pop();
-        }
-        self.len += 1;
-        number * CHUNK + index
+    fn len(&self) -> usize {
+        self.0.iter().map(Slab::len).sum()
     }
 
-    fn remove(&mut self, index: usize) -> Arc<dyn Task> {
-        let number = index / CHUNK;
-        let chunk = &mut self.chunks[number];
-        if chunk.len() == CHUNK {
-            self.with_room.push(number);
+    /// Returns the index of the first task of a slab.
+    fn start(slab: usize) -> usize {
+        (FIRST << slab) - FIRST
+    }
+
+    fn insert(&mut self, task: Arc<dyn Task>) -> usize {
+        let has_room = |number: &usize| self.0[*number].len() < FIRST << number;
+        let number = (0..self.0.len()).find(has_room).unwrap_or(self.0.len());
+        if number == self.0.len() {
+            self.0.push(Slab::with_capacity(FIRST << number));
         }
-        let task = chunk.remove(index % CHUNK);
-        if chunk.is_empty() && number != self.emptied {
-            let last = mem::replace(&mut self.emptied, number);
-            if self.chunks[last].is_empty() {
-                self.chunks[last] = Slab::new();
-            }
-        }
-        self.len -= 1;
-        task
+        Self::start(number) + self.0[number].insert(task)
+    }
+
+    /// Also returns the slabs that are no longer needed. One empty slab stays behind the last task, so a list that grows and
+    /// shrinks by one does not allocate each time.
+    fn remove(&mut self, index: usize) -> (Arc<dyn Task>, impl Sized + use<>) {
+        let number = (index / FIRST + 1).ilog2() as usize;
+        let task = self.0[number].remove(index - Self::start(number));
+        let last = self.0.iter().rposition(|slab| !slab.is_empty());
+        let kept = last.map_or(1, |last| last + 2).min(self.0.len());
+        (task, self.0.split_off(kept))
     }
 }
 
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
-    use std::{any::Any, task::Waker};
+    use std::any::Any;
+    use std::task::{Poll, Waker};
 
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::schedule::{Unstarted, task::Status};
+    use crate::schedule::{Unstarted, handle::Status};
 
     struct Numbered(u64);
 
@@ -285,7 +232,13 @@ mod tests {
         }
 
         fn status(&self) -> Status {
-            Status::new(self.0, Instant::now())
+            Status {
+                id: self.0,
+                deadline: Instant::now(),
+                is_started: false,
+                is_cancelled: false,
+                is_finished: false,
+            }
         }
 
         fn poll_result(&self, _: &Waker, _: &mut dyn Any) -> Poll<()> {
@@ -296,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// Tasks keep their indices, a free place is used before a new chunk, and the memory goes back.
+        /// Tasks keep their indices, no slab grows, a free place is used before a new slab, and the memory goes back.
         #[test]
         fn tasks_keep_their_indices(removals in vec(any::<usize>(), 0..2_000), more in 0..2_000_u64) {
             let mut list = Places::default();
@@ -305,26 +258,24 @@ mod tests {
             for removed in removals {
                 if !held.is_empty() {
                     let (index, id) = held.swap_remove(removed % held.len());
-                    prop_assert_eq!(list.remove(index).status().id, id);
+                    prop_assert_eq!(list.remove(index).0.status().id, id);
                 }
             }
+            let slabs = list.0.len();
             held.extend((1_000..1_000 + more).map(|id| insert(&mut list, id)));
-            prop_assert_eq!(list.len, held.len());
-            prop_assert_eq!(list.chunks.len(), held.len().div_ceil(CHUNK).max(4));
-            prop_assert!(list.chunks.iter().all(|chunk| chunk.capacity() <= CHUNK));
-            for (index, id) in held {
-                prop_assert_eq!(list.remove(index).status().id, id);
+            prop_assert_eq!(list.len(), held.len());
+            prop_assert!(list.0.len() == slabs || held.len() > Places::start(list.0.len() - 1));
+            for (number, slab) in list.0.iter().enumerate() {
+                prop_assert_eq!(slab.capacity(), FIRST << number);
             }
-            let with_memory = list.chunks.iter().filter(|chunk| chunk.capacity() > 0);
-            prop_assert!(list.len == 0 && with_memory.count() <= 1);
-            // After a peak, a list of one task keeps its memory.
-            let capacities = |list: &Places| -> Vec<_> { list.chunks.iter().map(Slab::capacity).collect() };
+            for (index, id) in held {
+                prop_assert_eq!(list.remove(index).0.status().id, id);
+            }
+            prop_assert_eq!((list.len(), list.0.len()), (0, 1));
+            // A list of one task keeps its memory.
             let (first, _) = insert(&mut list, 0);
             list.remove(first);
-            let before = capacities(&list);
-            let (second, _) = insert(&mut list, 1);
-            prop_assert_eq!(capacities(&list), before);
-            list.remove(second);
+            prop_assert_eq!(list.0.len(), 1);
         }
     }
 }
