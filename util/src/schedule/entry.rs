@@ -28,18 +28,17 @@
 //!
 //! Models: `schedule::loom_tests`.
 
-use std::panic::resume_unwind;
 use std::task::{Context, Poll, Wake, Waker, ready};
 use std::{any::Any, future::Future, mem, ops::ControlFlow, pin::Pin, sync::Arc};
 
 use tokio::time::Instant;
 
-use super::error::{Cause, Refused, TaskError};
+use super::error::{Cause, TaskError};
 use super::handle::{Status, Task};
 use super::list::{Place, Running, Shard};
 use super::unstarted::Unstarted;
 use super::work::{Ran, Work};
-use crate::ground::sync::{Mutex, MutexGuard, Ordering::Relaxed, lock};
+use crate::ground::sync::{Mutex, Ordering::Relaxed, lock};
 use crate::ground::{unwind, waker};
 
 pub(super) struct Entry<W: Work>(Mutex<Inner<W>>);
@@ -52,21 +51,19 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    Waiting(W, Place),
+    /// `None` while a thread that has taken the work drops or returns it.
+    Waiting(Option<(W, Place)>),
     Running,
-    /// The result of a task that has ended, unless the handle has taken it. `None` while a thread drops or returns the work.
-    Taken(Option<Result<W::Output, TaskError>>),
+    /// The result, unless the handle has taken it.
+    Ended(Option<Result<W::Output, TaskError>>),
 }
 
 impl<W: Work> Inner<W> {
     /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
     fn take(&mut self) -> Option<(W, Place)> {
-        match mem::replace(&mut self.state, State::Taken(None)) {
-            State::Waiting(work, place) => Some((work, place)),
-            taken => {
-                self.state = taken;
-                None
-            }
+        match &mut self.state {
+            State::Waiting(waiting) => waiting.take(),
+            _ => None,
         }
     }
 }
@@ -82,7 +79,7 @@ impl<W: Work> Entry<W> {
             is_finished: false,
         };
         Arc::new(Self(Mutex::new(Inner {
-            state: State::Running,
+            state: State::Waiting(None),
             status,
             waiter: None,
         })))
@@ -94,43 +91,23 @@ impl<W: Work> Entry<W> {
         shard: &Arc<Shard>,
         (now, deadline): (Instant, Instant),
         work: W,
-    ) -> Result<(), (W, Refused)> {
+    ) -> Result<(), (W, Option<usize>)> {
         let mut inner = lock(&self.0);
-        let Status {
-            is_started,
-            is_cancelled,
-            ..
-        } = inner.status;
-        let inserted = match is_cancelled {
-            true => Err(Refused::Shutdown),
-            false => shard.insert(self.clone(), (now, deadline), !is_started),
+        let status = Status {
+            deadline,
+            ..inner.status
         };
-        let (place, is_due) = match inserted {
+        let (place, is_due) = match shard.insert(self.clone(), now, status) {
             Ok(inserted) => inserted,
             Err(refused) => return Err((work, refused)),
         };
-        inner.state = State::Waiting(work, place);
-        inner.status.deadline = deadline;
+        inner.state = State::Waiting(Some((work, place)));
+        inner.status = status;
         drop(inner);
         if is_due {
             self.clone().wake();
         }
         Ok(())
-    }
-
-    /// Stores the result for the handle, and wakes the tokio task that awaits the handle. A task that was canceled has no
-    /// other result.
-    fn end(mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, TaskError>) {
-        let (result, unused) = match inner.status.is_cancelled {
-            true => (Err(TaskError(Cause::Cancelled)), Some(result)),
-            false => (result, None),
-        };
-        inner.state = State::Taken(Some(result));
-        inner.status.is_finished = true;
-        let waiter = inner.waiter.take();
-        drop(inner);
-        unwind::discard(unused);
-        waiter.into_iter().for_each(waker::wake);
     }
 }
 
@@ -149,18 +126,18 @@ impl<W: Work> Wake for Entry<W> {
         drop(inner);
         let run = Run {
             run,
-            entry: self,
+            ending: Ending::new(self, Cause::Shutdown),
             running,
         };
         match runtime {
             Some(runtime) => drop(runtime.spawn(run)),
-            None => drop(run),
+            None => unwind::discard(run),
         }
     }
 }
 
 impl<W: Work> Task for Entry<W> {
-    fn cancel(&self) -> bool {
+    fn cancel(self: Arc<Self>) -> bool {
         let mut inner = lock(&self.0);
         let Some((work, place)) = inner.take() else {
             let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
@@ -168,20 +145,18 @@ impl<W: Work> Task for Entry<W> {
         };
         place.leave();
         drop(inner);
-        let dropped = unwind::catch(|| drop(work));
-        let mut inner = lock(&self.0);
-        inner.status.is_cancelled = true;
-        Self::end(inner, Err(TaskError(Cause::Cancelled)));
-        dropped.unwrap_or_else(|payload| resume_unwind(payload));
+        let _after_the_work = Ending::new(self, Cause::Cancelled);
+        drop(work);
         true
     }
 
-    fn give_back(&self) -> Option<Unstarted> {
+    fn give_back(self: Arc<Self>) -> Option<Unstarted> {
         let mut inner = lock(&self.0);
         let (work, _place) = inner.take()?;
         let status = inner.status;
+        drop(inner);
+        drop(Ending::new(self, Cause::Shutdown));
         let run = work.run(status.deadline);
-        Self::end(inner, Err(TaskError(Cause::Shutdown)));
         Some(Unstarted {
             status,
             is_periodic: W::PERIODIC,
@@ -199,7 +174,7 @@ impl<W: Work> Task for Entry<W> {
             waker,
             |inner| &mut inner.waiter,
             |inner| match &mut inner.state {
-                State::Taken(result) if inner.status.is_finished => Poll::Ready(result.take()),
+                State::Ended(result) => Poll::Ready(result.take()),
                 _ => Poll::Pending,
             },
         ));
@@ -213,14 +188,17 @@ impl<W: Work> Task for Entry<W> {
     }
 }
 
-/// One run of a task, in a tokio task. It holds the future until it ends. If the runtime shuts down during the run, the
-/// future is still here when the run is dropped.
+/// One run of a task, in a tokio task. Its fields are dropped in this order: the handle sees the end after the future is
+/// dropped, and the drop of the entry may drop the output.
 struct Run<W: Work, R> {
+    /// The future, until it ends.
     run: Option<R>,
-    entry: Arc<Entry<W>>,
-    /// The last field, because the drop of the entry may drop the output.
+    ending: Ending<W>,
     running: Running,
 }
+
+// No field is pinned.
+impl<W: Work, R> Unpin for Run<W, R> {}
 
 impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
     type Output = ();
@@ -231,33 +209,53 @@ impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
-        // The handle sees the end only after the future is dropped. The first panic is the cause.
+        // The first panic is the cause.
         match (unwind::catch(|| self.run = None), &ran) {
             (Err(panic), Ok(_)) => unwind::discard(mem::replace(&mut ran, Err(panic))),
             (dropped, _) => unwind::discard(dropped),
         }
-        let result = match ran {
+        self.ending.result = match ran {
             Ok(ControlFlow::Continue((work, next))) => {
                 let times = (Instant::now(), next);
-                let Err((unused, _)) = self.entry.wait(&self.running.0, times, work) else {
-                    return Poll::Ready(());
-                };
-                unwind::discard(unused);
-                Err(TaskError(Cause::Shutdown))
+                match self.ending.entry.wait(&self.running.0, times, work) {
+                    Ok(()) => None,
+                    Err(_) => return Poll::Ready(()),
+                }
             }
-            Ok(ControlFlow::Break(output)) => Ok(output),
-            Err(panic) => Err(TaskError(Cause::Panicked(panic.into()))),
+            Ok(ControlFlow::Break(output)) => Some(Ok(output)),
+            Err(panic) => Some(Err(TaskError(Cause::Panicked(panic.into())))),
         };
-        Entry::end(lock(&self.entry.0), result);
         Poll::Ready(())
     }
 }
 
-impl<W: Work, R> Drop for Run<W, R> {
+/// The end of a task whose work a thread has taken. Its drop stores the result, unless the task waits again.
+struct Ending<W: Work> {
+    entry: Arc<Entry<W>>,
+    result: Option<Result<W::Output, TaskError>>,
+}
+
+impl<W: Work> Ending<W> {
+    fn new(entry: Arc<Entry<W>>, cause: Cause) -> Self {
+        let result = Some(Err(TaskError(cause)));
+        Self { entry, result }
+    }
+}
+
+impl<W: Work> Drop for Ending<W> {
     fn drop(&mut self) {
-        if let Some(run) = self.run.take() {
-            unwind::discard(run);
-            Entry::end(lock(&self.entry.0), Err(TaskError(Cause::Shutdown)));
-        }
+        let Some(result) = &self.result else { return };
+        let mut inner = lock(&self.entry.0);
+        inner.status.is_cancelled |= matches!(result, Err(TaskError(Cause::Cancelled)));
+        inner.status.is_finished = true;
+        inner.state = State::Ended(match inner.status.is_cancelled {
+            true => Some(Err(TaskError(Cause::Cancelled))),
+            false => self.result.take(),
+        });
+        let waiter = inner.waiter.take();
+        drop(inner);
+        // The output of a task that was canceled during its last run.
+        unwind::discard(self.result.take());
+        waiter.into_iter().for_each(waker::wake);
     }
 }

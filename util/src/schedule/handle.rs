@@ -15,10 +15,10 @@ use super::{error::TaskError, unstarted::Unstarted};
 /// under the lock.
 pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
     /// Cancels the task. Returns whether this call canceled it.
-    fn cancel(&self) -> bool;
+    fn cancel(self: Arc<Self>) -> bool;
 
     /// Takes the task for a shutdown, if it waits. Its handle then sees the end.
-    fn give_back(&self) -> Option<Unstarted>;
+    fn give_back(self: Arc<Self>) -> Option<Unstarted>;
 
     fn status(&self) -> Status;
 
@@ -82,10 +82,7 @@ pub(super) struct Status {
 /// # }
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
-pub struct ScheduledTask<T> {
-    pub(super) task: Arc<dyn Task>,
-    pub(super) output: PhantomData<fn() -> T>,
-}
+pub struct ScheduledTask<T>(pub(super) Arc<dyn Task>, pub(super) PhantomData<fn() -> T>);
 
 impl<T> ScheduledTask<T> {
     /// Cancels the task. Returns whether this call canceled it.
@@ -121,7 +118,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.task.cancel()
+        self.0.clone().cancel()
     }
 
     /// Returns a handle that can cancel the task, but cannot return its output.
@@ -151,7 +148,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle(Arc::downgrade(&self.task))
+        CancelHandle(Arc::downgrade(&self.0))
     }
 
     /// Returns the id of the task, which is unique within its scheduler.
@@ -174,7 +171,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn id(&self) -> u64 {
-        self.task.status().id
+        self.0.status().id
     }
 
     /// Returns whether the task was canceled.
@@ -199,7 +196,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        self.task.status().is_cancelled
+        self.0.status().is_cancelled
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -221,7 +218,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_started(&self) -> bool {
-        self.task.status().is_started
+        self.0.status().is_started
     }
 
     /// Returns whether the task has ended.
@@ -249,7 +246,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.task.status().is_finished
+        self.0.status().is_finished
     }
 
     /// Returns the deadline of the task.
@@ -277,7 +274,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.task.status().deadline
+        self.0.status().deadline
     }
 }
 
@@ -288,7 +285,7 @@ impl<T: 'static> Future for ScheduledTask<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut result = None;
-        ready!(self.task.poll_result(cx.waker(), &mut result));
+        ready!(self.0.poll_result(cx.waker(), &mut result));
         budget.made_progress();
         Poll::Ready(result.expect("a `ScheduledTask` was polled after it was ready"))
     }
@@ -296,13 +293,13 @@ impl<T: 'static> Future for ScheduledTask<T> {
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        self.task.detach();
+        self.0.detach();
     }
 }
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = self.task.status();
+        let status = self.0.status();
         f.debug_tuple("ScheduledTask").field(&status).finish()
     }
 }

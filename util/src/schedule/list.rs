@@ -22,7 +22,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
-use super::{error::Refused, handle::Task};
+use super::handle::{Status, Task};
 use crate::ground::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// What the lists of a scheduler share.
@@ -77,10 +77,7 @@ impl Shard {
             _open: Mutex::new(open),
             idle: Notify::new(),
         });
-        tokio::spawn(async move {
-            let _ended = ended.await;
-            drop(runtime);
-        });
+        tokio::spawn(async move { (ended.await, runtime) });
         let shard = |number| {
             Arc::new(Self {
                 common: common.clone(),
@@ -93,34 +90,37 @@ impl Shard {
         (0..=workers).map(shard).collect()
     }
 
-    /// Adds a task, whose sleep wakes it at the deadline. Also returns whether the deadline has passed: the caller then wakes
-    /// the task. The caller holds the lock for which the waker waits.
+    /// Adds a task that waits for the deadline in `status`, whose sleep wakes it then. Also returns whether the deadline has
+    /// passed: the caller then wakes the task. The caller holds the lock for which the waker waits.
+    ///
+    /// If the list refuses the task, returns the limit, or `None` after a shutdown or if the task was canceled.
     pub(super) fn insert(
         self: &Arc<Self>,
         task: Arc<impl Task + Wake + 'static>,
-        (now, deadline): (Instant, Instant),
-        is_first: bool,
-    ) -> Result<(Place, bool), Refused> {
+        now: Instant,
+        status: Status,
+    ) -> Result<(Place, bool), Option<usize>> {
         let waker = task.clone().into();
         let mut place = Place {
-            sleep: self.common.timer.sleep_until(deadline),
+            sleep: self.common.timer.sleep_until(status.deadline),
             shard: self.clone(),
-            index: self.add(task, is_first)?,
+            index: self.add(task, status)?,
         };
         let mut cx = Context::from_waker(&waker);
-        let is_due = deadline <= now || place.sleep.try_poll_elapsed(&mut cx).is_ready();
-        if !self.common.is_open() {
+        let is_due = status.deadline <= now || place.sleep.try_poll_elapsed(&mut cx).is_ready();
+        if status.is_cancelled || !self.common.is_open() {
             place.leave();
-            return Err(Refused::Shutdown);
+            return Err(None);
         }
         Ok((place, is_due))
     }
 
-    fn add(&self, task: Arc<dyn Task>, is_first: bool) -> Result<usize, Refused> {
+    fn add(&self, task: Arc<dyn Task>, status: Status) -> Result<usize, Option<usize>> {
         let mut waiting = lock(&self.waiting);
-        let waiting = waiting.as_mut().ok_or(Refused::Shutdown)?;
+        let waiting = waiting.as_mut().ok_or(None)?;
+        // The next run of a periodic task is always accepted.
         match self.limit {
-            Some(limit) if is_first && waiting.len() >= limit => Err(Refused::Full(limit)),
+            Some(limit) if !status.is_started && waiting.len() >= limit => Err(self.limit),
             _ => Ok(waiting.insert(task)),
         }
     }
@@ -218,16 +218,16 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::schedule::{Unstarted, handle::Status};
+    use crate::schedule::Unstarted;
 
     struct Numbered(u64);
 
     impl Task for Numbered {
-        fn cancel(&self) -> bool {
+        fn cancel(self: Arc<Self>) -> bool {
             false
         }
 
-        fn give_back(&self) -> Option<Unstarted> {
+        fn give_back(self: Arc<Self>) -> Option<Unstarted> {
             None
         }
 

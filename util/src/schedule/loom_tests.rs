@@ -95,8 +95,7 @@ fn entry<W: Work>(scheduler: &Scheduler, work: W) -> (ScheduledTask<W::Output>, 
     let (shard, now) = (&scheduler.shards[0], Instant::now());
     let entry = Entry::new(shard, now + HOUR);
     assert!(entry.wait(shard, (now, now + HOUR), work).is_ok());
-    let (task, output) = (entry.clone(), PhantomData);
-    (ScheduledTask { task, output }, entry)
+    (ScheduledTask(entry.clone(), PhantomData), entry)
 }
 
 /// Schedules a task that runs once. The output of the task is 7.

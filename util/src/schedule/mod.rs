@@ -649,7 +649,7 @@ impl Scheduler {
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
         let mut left = Vec::new();
         for task in closed.into_iter().flatten() {
-            left.extend(task.give_back());
+            left.extend(task.clone().give_back());
             // A task that has run in the meantime may drop its output here.
             unwind::discard(task);
         }
@@ -713,13 +713,10 @@ impl Scheduler {
         let deadline = first(now);
         let entry = Entry::new(shard, deadline);
         match entry.wait(shard, (now, deadline), work) {
-            Ok(()) => Ok(ScheduledTask {
-                task: entry,
-                output: PhantomData,
-            }),
-            Err((work, reason)) => Err(ScheduleError {
+            Ok(()) => Ok(ScheduledTask(entry, PhantomData)),
+            Err((work, limit)) => Err(ScheduleError {
                 task: given(work).into(),
-                reason,
+                limit,
             }),
         }
     }
