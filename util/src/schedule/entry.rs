@@ -5,12 +5,12 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | `Waiting` | The timer wakes the entry at the deadline, and the task runs. | `Taken(None)` |
-//! | `Waiting` | `cancel`, or the end of the timer wakes the entry. The thread drops the work. | `Taken(None)` |
-//! | `Waiting` | A shutdown of the scheduler takes the work. | `Taken(Some)` |
-//! | `Taken(None)` | A run of a periodic task has ended. | `Waiting` |
-//! | `Taken(None)` | The task ends. | `Taken(Some)` |
-//! | `Taken(Some)` | The handle takes the result. | `Taken(None)` |
+//! | `Waiting(Some)` | The timer wakes the entry at the deadline, and the task runs. | `Running` |
+//! | `Waiting(Some)` | The end of the timer wakes the entry. The thread drops the work. | `Running` |
+//! | `Waiting(Some)` | `cancel`, or a shutdown of the scheduler, takes the work. | `Waiting(None)` |
+//! | `Running` | A run of a periodic task has ended. | `Waiting(Some)` |
+//! | `Running`, `Waiting(None)` | The thread that has taken the work drops its [`Ending`]. | `Ended(Some)` |
+//! | `Ended(Some)` | The handle takes the result. | `Ended(None)` |
 //!
 //! # Rules
 //!
@@ -20,8 +20,9 @@
 //!   comes in the meantime finds the work.
 //! * The work, the result and the awaiting waker are user code. A thread may move them while it holds the entry's lock. It
 //!   clones, wakes and drops them without the lock.
-//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns the work
-//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The [`Ending`] is dropped after the work, even if the drop of the work panics. So the handle sees the end when nothing is
+//!   left of the work. The only exception is a shutdown, which returns the work (`tests/schedule/awaiting.rs`, `cancel.rs`,
+//!   `periodic.rs`).
 //! * An entry that has ended holds neither its shard nor its timer (`tests/schedule/runtime_end.rs`).
 //! * After the `ScheduledTask` is dropped, nothing keeps a result: a [`CancelHandle`](super::CancelHandle) refers to the entry
 //!   weakly (`tests/schedule/cancel.rs`).
@@ -97,7 +98,7 @@ impl<W: Work> Entry<W> {
             deadline,
             ..inner.status
         };
-        let (place, is_due) = match shard.insert(self.clone(), now, status) {
+        let (place, is_due) = match shard.insert(self.clone(), now, &status) {
             Ok(inserted) => inserted,
             Err(refused) => return Err((work, refused)),
         };
@@ -188,12 +189,12 @@ impl<W: Work> Task for Entry<W> {
     }
 }
 
-/// One run of a task, in a tokio task. Its fields are dropped in this order: the handle sees the end after the future is
-/// dropped, and the drop of the entry may drop the output.
+/// One run of a task, in a tokio task. The fields are dropped in their order.
 struct Run<W: Work, R> {
-    /// The future, until it ends.
+    /// The future, until it ends. If the runtime shuts down during the run, the future is still here.
     run: Option<R>,
     ending: Ending<W>,
+    /// After the entry, because the drop of the entry may drop the output.
     running: Running,
 }
 
@@ -209,7 +210,7 @@ impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
-        // The first panic is the cause.
+        // The first panic is the cause. tokio catches those of the drops below.
         match (unwind::catch(|| self.run = None), &ran) {
             (Err(panic), Ok(_)) => unwind::discard(mem::replace(&mut ran, Err(panic))),
             (dropped, _) => unwind::discard(dropped),
@@ -229,9 +230,11 @@ impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
     }
 }
 
-/// The end of a task whose work a thread has taken. Its drop stores the result, unless the task waits again.
+/// The end of a task whose work a thread has taken. Its drop stores the result for the handle, and wakes the tokio task that
+/// awaits the handle.
 struct Ending<W: Work> {
     entry: Arc<Entry<W>>,
+    /// `None` if the task waits again.
     result: Option<Result<W::Output, TaskError>>,
 }
 
@@ -244,18 +247,19 @@ impl<W: Work> Ending<W> {
 
 impl<W: Work> Drop for Ending<W> {
     fn drop(&mut self) {
-        let Some(result) = &self.result else { return };
+        let Some(_) = self.result else { return };
         let mut inner = lock(&self.entry.0);
-        inner.status.is_cancelled |= matches!(result, Err(TaskError(Cause::Cancelled)));
-        inner.status.is_finished = true;
-        inner.state = State::Ended(match inner.status.is_cancelled {
+        // A task that was canceled during a run has no other result.
+        let result = match inner.status.is_cancelled {
             true => Some(Err(TaskError(Cause::Cancelled))),
             false => self.result.take(),
-        });
+        };
+        inner.status.is_cancelled |= matches!(result, Some(Err(TaskError(Cause::Cancelled))));
+        inner.status.is_finished = true;
+        inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
         drop(inner);
-        // The output of a task that was canceled during its last run.
-        unwind::discard(self.result.take());
+        self.result.take().into_iter().for_each(unwind::discard);
         waiter.into_iter().for_each(waker::wake);
     }
 }

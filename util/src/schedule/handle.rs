@@ -293,7 +293,10 @@ impl<T: 'static> Future for ScheduledTask<T> {
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        self.0.detach();
+        // If no other thread can see the task, the drop of the entry drops the waker.
+        if Arc::strong_count(&self.0) > 1 {
+            self.0.detach();
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The waiting and running tasks of a scheduler: a list for each worker.
+//! The waiting and running tasks of a scheduler: a list for each worker, or one list if there is a limit.
 //!
 //! A list does not start its tasks, because their wakers do. It is there for the limit, for [`Scheduler::pending`], and for
 //! a shutdown, which takes what it finds in the lists.
@@ -54,7 +54,7 @@ pub(super) struct Shard {
     pub(super) common: Arc<Common>,
     /// A number that no other task of the scheduler has.
     pub(super) next_id: AtomicU64,
-    pub(super) running: AtomicU64,
+    running: AtomicU64,
     /// The waiting tasks. `None` after a shutdown.
     waiting: Mutex<Option<Places>>,
     /// The limit on the waiting tasks of a scheduler that has only this list.
@@ -77,6 +77,7 @@ impl Shard {
             _open: Mutex::new(open),
             idle: Notify::new(),
         });
+        // The tokio task drops the handle at its end.
         tokio::spawn(async move { (ended.await, runtime) });
         let shard = |number| {
             Arc::new(Self {
@@ -98,13 +99,23 @@ impl Shard {
         self: &Arc<Self>,
         task: Arc<impl Task + Wake + 'static>,
         now: Instant,
-        status: Status,
+        status: &Status,
     ) -> Result<(Place, bool), Option<usize>> {
         let waker = task.clone().into();
+        let index = {
+            let mut waiting = lock(&self.waiting);
+            let waiting = waiting.as_mut().ok_or(None)?;
+            // The next run of a periodic task is always accepted.
+            let is_full = |limit| !status.is_started && waiting.len() >= limit;
+            if self.limit.is_some_and(is_full) {
+                return Err(self.limit);
+            }
+            waiting.insert(task)
+        };
         let mut place = Place {
             sleep: self.common.timer.sleep_until(status.deadline),
             shard: self.clone(),
-            index: self.add(task, status)?,
+            index,
         };
         let mut cx = Context::from_waker(&waker);
         let is_due = status.deadline <= now || place.sleep.try_poll_elapsed(&mut cx).is_ready();
@@ -115,19 +126,14 @@ impl Shard {
         Ok((place, is_due))
     }
 
-    fn add(&self, task: Arc<dyn Task>, status: Status) -> Result<usize, Option<usize>> {
-        let mut waiting = lock(&self.waiting);
-        let waiting = waiting.as_mut().ok_or(None)?;
-        // The next run of a periodic task is always accepted.
-        match self.limit {
-            Some(limit) if !status.is_started && waiting.len() >= limit => Err(self.limit),
-            _ => Ok(waiting.insert(task)),
-        }
-    }
-
     /// Returns the number of waiting tasks, or `None` after a shutdown.
     pub(super) fn pending(&self) -> Option<usize> {
         lock(&self.waiting).as_ref().map(Places::len)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        // A write reads the last count. A mere load does so only after a `Notify`, of which the models know nothing.
+        self.running.fetch_add(0, Ordering::AcqRel) == 0
     }
 
     /// Closes the list, and returns the waiting tasks.
@@ -178,7 +184,9 @@ const FIRST: usize = 256;
 
 /// Tasks by their indices, in slabs: each has twice the capacity of the slab before it, and none grows.
 #[derive(Default)]
-struct Places(Vec<Slab<Arc<dyn Task>>>);
+struct Places(Vec<Tasks>);
+
+type Tasks = Slab<Arc<dyn Task>>;
 
 impl Places {
     fn len(&self) -> usize {
@@ -199,14 +207,16 @@ impl Places {
         Self::start(number) + self.0[number].insert(task)
     }
 
-    /// Also returns the slabs that are no longer needed. One empty slab stays behind the last task, so a list that grows and
-    /// shrinks by one does not allocate each time.
-    fn remove(&mut self, index: usize) -> (Arc<dyn Task>, impl Sized + use<>) {
+    /// Also returns the last slab if neither it nor the slab before it is in use. So a list that grows and shrinks by one does
+    /// not allocate each time.
+    fn remove(&mut self, index: usize) -> (Arc<dyn Task>, Option<Tasks>) {
         let number = (index / FIRST + 1).ilog2() as usize;
         let task = self.0[number].remove(index - Self::start(number));
-        let last = self.0.iter().rposition(|slab| !slab.is_empty());
-        let kept = last.map_or(1, |last| last + 2).min(self.0.len());
-        (task, self.0.split_off(kept))
+        let unused = match &self.0[..] {
+            [.., before, last] if before.is_empty() && last.is_empty() => self.0.pop(),
+            _ => None,
+        };
+        (task, unused)
     }
 }
 
@@ -271,10 +281,12 @@ mod tests {
             for (index, id) in held {
                 prop_assert_eq!(list.remove(index).0.status().id, id);
             }
-            prop_assert_eq!((list.len(), list.0.len()), (0, 1));
-            // A list of one task keeps its memory.
-            let (first, _) = insert(&mut list, 0);
-            list.remove(first);
+            prop_assert_eq!(list.len(), 0);
+            // A list of one task keeps its memory, and no more.
+            for _ in 0..4 {
+                let (first, _) = insert(&mut list, 0);
+                list.remove(first);
+            }
             prop_assert_eq!(list.0.len(), 1);
         }
     }

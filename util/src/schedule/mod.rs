@@ -93,8 +93,7 @@ use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
-use crate::ground::{sync::Ordering::Acquire, unwind};
-use crate::limit::saturating_add;
+use crate::{ground::unwind, limit::saturating_add};
 use entry::Entry;
 use list::Shard;
 use work::{Periodic, Work};
@@ -124,7 +123,7 @@ use work::{Periodic, Work};
 /// ```
 #[derive(Clone)]
 pub struct Scheduler {
-    /// A shard for each worker, and one for threads that are no workers.
+    /// A shard for each worker, and one for threads that are no workers. With a limit, a single shard.
     shards: Arc<[Arc<Shard>]>,
 }
 
@@ -158,7 +157,8 @@ impl Builder {
     /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A task that runs does
     /// not count. The next run of a periodic task is always accepted, and may exceed the limit.
     ///
-    /// The count adds a write to a cache line that all threads share, so set a limit only if you need it.
+    /// A scheduler with a limit has one list of waiting tasks, which all threads lock, instead of a list for each worker. So set
+    /// a limit only if you need it.
     ///
     /// # Panics
     ///
@@ -283,7 +283,7 @@ impl Scheduler {
 
     /// Returns the number of waiting tasks, without those that are running.
     ///
-    /// This method locks the list of each worker in turn.
+    /// This method locks each list in turn.
     ///
     /// # Examples
     ///
@@ -690,7 +690,7 @@ impl Scheduler {
     pub async fn wait_idle(&self) {
         loop {
             let idle = self.shards[0].common.idle.notified();
-            if self.shards.iter().all(|it| it.running.load(Acquire) == 0) {
+            if self.shards.iter().all(|it| it.is_idle()) {
                 return;
             }
             idle.await;
