@@ -101,6 +101,9 @@ impl Shard {
         now: Instant,
         status: &Status,
     ) -> Result<(Place, bool), Option<usize>> {
+        if status.is_cancelled || !self.common.is_open() {
+            return Err(None);
+        }
         let waker = task.clone().into();
         let index = {
             let mut waiting = lock(&self.waiting);
@@ -119,10 +122,7 @@ impl Shard {
         };
         let mut cx = Context::from_waker(&waker);
         let is_due = status.deadline <= now || place.sleep.try_poll_elapsed(&mut cx).is_ready();
-        if status.is_cancelled || !self.common.is_open() {
-            place.leave();
-            return Err(None);
-        }
+        // A timer that has ended in the meantime wakes the task, or is ready here. The wake then drops the work.
         Ok((place, is_due))
     }
 
