@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the figures of the pages, and writes what the programs print into docs/figures/NAME.txt:
 #
-#     benches/figures.sh            all records, in about an hour
+#     benches/figures.sh            all records, in about 75 minutes
 #     benches/figures.sh NAME...    some of them
 #
 # Use a quiet machine with at least two cores, and run nothing else on it. Commit the source before,
@@ -42,7 +42,7 @@ record crowd 1 compare saturated --scene crowd --tasks 0 --workers 0,2
 record ops 5 compare ops --workload schedule,schedule_limited,spawn,touch,insert_remove,replace,drain --rounds 3
 record requests 3 compare ops --workload churn,own,nested,sequence,tasks --variant "solo armed,x2 armed" \
     --peer tokio_wheel,tokio,tokio_alt,pingora
-record lateness 3 compare lateness --rounds 3
+record lateness 6 compare lateness --rounds 6
 record storm 9 sockets storm --rounds 6 --svg docs/img
 record blocked 9 sockets blocked --rounds 6 --svg docs/img
 record serve 2 sockets serve --rounds 12

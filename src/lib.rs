@@ -67,7 +67,7 @@
 //! runtime before their deadlines panics. If a worker waits for such a future inside `block_in_place`, the future panics
 //! during the shutdown, so that the shutdown can finish. tokio's futures do the same.
 //!
-//! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters another runtime
+//! A worker thread remembers its timer, and seldom checks which runtime is current. So a task that enters another runtime
 //! and then blocks needs a [`Timer`] of the other runtime: see [limitations]. Debug builds with the feature `tracing`
 //! [warn](#events) in this case.
 //!

@@ -24,7 +24,7 @@ use tokio_wheel::{Instant, Timer};
 use tokio_wheel_benches::{
     cell::{Cell, warm_lab},
     lab::is_pending,
-    peer::{Peer as _, TokioWheel},
+    peer::{Peer as _, TokioWheel, Within},
     queue, workload,
 };
 use tokio_wheel_util::{delay_queue::DelayQueue, idle::IdleSet};
@@ -64,11 +64,15 @@ struct Counts {
 /// A name, and a function that runs the operation a given number of times.
 type Operation = (&'static str, fn(u64));
 
-const OPERATIONS: [Operation; 11] = [
+const OPERATIONS: [Operation; 13] = [
     ("delay_queue_insert_expire", insert_expire),
     ("delay_queue_insert_remove", insert_remove),
     ("idle_touch", touch),
     ("schedule_cancel", |count| cell("schedule", count)),
+    ("scope_of_pending_once", |count| scope("io", count)),
+    ("scope_within_a_shorter_one", |count| {
+        scope("covered", count)
+    }),
     ("sleep_poll_drop", |count| cell("churn", count)),
     ("sleep_poll_drop_among_20000", churn_among_many),
     ("sleep_poll_drop_on_current_thread", churn_on_a_thread),
@@ -155,6 +159,10 @@ fn instructions(operation: &str, count: u64) -> Result<f64> {
 
 fn cell(workload: &str, count: u64) {
     Cell::find(workload, "solo", TokioWheel::NAME).run(count);
+}
+
+fn scope(workload: &str, count: u64) {
+    Cell::find(workload, "solo", Within::NAME).run(count);
 }
 
 /// Runs `sleep_poll_drop` beside pending sleeps, which must not add instructions.

@@ -14,7 +14,7 @@ use std::{
 
 use clap::Parser;
 use tokio::runtime::Runtime;
-use tokio_wheel::{Builder, Sleep, Timer};
+use tokio_wheel::{Sleep, Timer};
 use tokio_wheel_benches::{
     cell::Cell,
     lab::{WORKERS, is_pending, on_workers, runtime},
@@ -83,8 +83,7 @@ fn shared() {
     for (name, shards) in [("a shard each", WORKERS), ("one shard", 1)] {
         for threads in [1, WORKERS] {
             print(&format!("{name}, x{threads}"), || {
-                let runtime = runtime(WORKERS);
-                let timer = build(&runtime, Timer::builder().shards(shards));
+                let (runtime, timer) = with_shards(shards);
                 let times = on_workers(&runtime, threads, |_| {
                     let timer = timer.clone();
                     async move { time(ITERS, || poll_and_drop(timer.sleep(LIMIT))) }
@@ -101,8 +100,7 @@ fn shared() {
 }
 
 fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
-    let runtime = runtime(WORKERS);
-    let timer = build(&runtime, Timer::builder().shards(WORKERS));
+    let (runtime, timer) = with_shards(WORKERS);
     let start = Barrier::new(threads);
     let outsider = || {
         let _entered = runtime.enter();
@@ -185,9 +183,11 @@ fn poll_again_and_drop(mut pile: Pile) -> Duration {
     start.elapsed()
 }
 
-fn build(runtime: &Runtime, builder: Builder) -> Timer {
+fn with_shards(shards: usize) -> (Runtime, Timer) {
+    let runtime = runtime(WORKERS);
     let _entered = runtime.enter();
-    builder.build().expect("no timer")
+    let timer = Timer::builder().shards(shards).build();
+    (runtime, timer.expect("no timer"))
 }
 
 fn poll_and_drop(mut sleep: Sleep) {

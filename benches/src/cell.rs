@@ -39,9 +39,9 @@ fn variant(workers: usize, armed: bool) -> Variant {
 
 /// Adds the same workers, and more, beside a pending sleep that expires before the measured sleeps.
 /// `tokio::time` is armed: its alarm is set for that sleep. A server is normally in this state.
-fn and_armed(more: &BTreeSet<usize>) -> Vec<Variant> {
-    let armed = [1, 2].iter().chain(more);
-    let armed = armed.map(|&workers| variant(workers, true));
+fn and_armed(more: impl IntoIterator<Item = usize>) -> Vec<Variant> {
+    let armed = BTreeSet::from_iter(more.into_iter().chain([1, 2]));
+    let armed = armed.into_iter().map(|workers| variant(workers, true));
     unarmed().into_iter().chain(armed).collect()
 }
 
@@ -129,15 +129,15 @@ where
 }
 
 pub fn cells() -> Vec<Cell> {
-    let mut more = worker_counts(lab::cores().len());
-    more.retain(|&workers| workers > 2);
-    let all = Vec::new();
-    let mut cells = Cells { all, more };
+    let mut cells = Cells::default();
     cells.peer::<TokioWheel>();
     cells.reset::<TokioWheel>();
     cells.few::<TokioWheel, _>("own", workload::own);
     cells.few::<Within, _>("io", workload::io::<Within>);
     cells.requests::<Within>();
+    cells.few::<Within, _>("covered", |iters| {
+        requests::<Within>(Pattern::Covered, iters)
+    });
     cells.peer::<Tokio>();
     cells.reset::<Tokio>();
     cells.peer::<TokioAlt>();
@@ -169,10 +169,9 @@ pub fn cells() -> Vec<Cell> {
     cells.all
 }
 
+#[derive(Default)]
 struct Cells {
     all: Vec<Cell>,
-    /// More workers than two, as many as there are cores.
-    more: BTreeSet<usize>,
 }
 
 impl Cells {
@@ -182,7 +181,7 @@ impl Cells {
         self.requests::<P>();
         self.rpc::<P>();
         // The plot of the cost by threads ends at 8.
-        let armed = and_armed(&(&self.more | &BTreeSet::from([4, 8])));
+        let armed = and_armed(worker_counts(lab::cores().len()).into_iter().chain([4, 8]));
         let variants = [armed, vec![variant(4, false), variant(8, false)]].concat();
         self.threads::<P, _>("churn", workload::churn::<P>, variants);
     }
@@ -194,12 +193,12 @@ impl Cells {
     }
 
     fn reset<P: Resets>(&mut self) {
-        let variants = and_armed(&self.more);
+        let variants = and_armed(worker_counts(lab::cores().len()));
         self.threads::<P, _>("reset", workload::reset::<P>, variants);
     }
 
     fn rpc<P: Peer>(&mut self) {
-        let variants = and_armed(&BTreeSet::new()).into_iter();
+        let variants = and_armed([]).into_iter();
         for (variant, _, workers, armed) in variants.filter(|variant| variant.1 == variant.2) {
             self.push("rpc", variant, P::NAME, move |iters| {
                 let lab = Lab::quiet::<P>(workers);
@@ -262,7 +261,7 @@ impl Cells {
     where
         Fut: Future<Output = Duration> + Send + 'static,
     {
-        self.threads::<P, _>(workload, work, and_armed(&BTreeSet::new()));
+        self.threads::<P, _>(workload, work, and_armed([]));
     }
 
     fn threads<P: Peer, Fut>(

@@ -103,10 +103,8 @@ pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
     };
     builder
         .worker_threads(workers.max(1))
-        .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
-        .enable_all();
-    choose_timer::<P>(&mut builder);
-    let runtime = builder.build().expect("cannot start a runtime");
+        .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)));
+    let runtime = build::<P>(&mut builder);
     let entered = runtime.enter();
     P::install();
     drop(entered);
@@ -115,27 +113,31 @@ pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
 
 /// Creates a runtime whose workers the kernel places, as on a server with other processes.
 pub fn unbound_runtime_for<P: Peer>(workers: usize) -> Runtime {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(workers).enable_all();
-    choose_timer::<P>(&mut builder);
-    builder.build().expect("cannot start a runtime")
+    build::<P>(Builder::new_multi_thread().worker_threads(workers))
 }
 
-/// Chooses tokio's alternative timer if that is the peer. A current-thread runtime ignores it.
-fn choose_timer<P: Peer>(builder: &mut Builder) {
+/// Builds a runtime, with tokio's alternative timer if that is the peer. A current-thread runtime ignores it.
+fn build<P: Peer>(builder: &mut Builder) -> Runtime {
     if P::NAME == TokioAlt::NAME {
         #[cfg(tokio_unstable)]
         builder.enable_alt_timer();
         #[cfg(not(tokio_unstable))]
-        panic!("tokio's alternative timer needs a build with `tokio_unstable`: {builder:?}");
+        panic!("tokio's alternative timer needs a build with `tokio_unstable`");
     }
+    let runtime = builder.enable_all().build();
+    runtime.expect("cannot start a runtime")
 }
 
 pub fn stay_on_core(n: usize) {
     let cores = cores();
-    let mut core = CpuSet::new();
-    core.set(cores[n % cores.len()]);
-    sched_setaffinity(None, &core).expect("cannot bind a thread to a core");
+    pin(cores[n % cores.len()]);
+}
+
+/// Pins this thread, and the threads that it will start, to a core.
+pub fn pin(core: usize) {
+    let mut only = CpuSet::new();
+    only.set(core);
+    sched_setaffinity(None, &only).expect("cannot pin a thread to a core");
 }
 
 pub fn cores() -> Vec<usize> {

@@ -11,6 +11,7 @@ use std::{
 
 use clap::ValueEnum;
 use fastrand::Rng;
+use futures_lite::future::block_on;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
@@ -63,16 +64,7 @@ fn tasks<P: Peer>(scene: Scene) -> Vec<Figure> {
         P::sleep(Duration::from_millis(20)).await;
     });
     observed(runtime, scene, || {
-        let chain = |chain| async move {
-            let mut late = Vec::with_capacity(LINKS);
-            for duration in durations(chain) {
-                let deadline = Instant::now() + duration;
-                P::sleep(duration).await;
-                late.push(late_by(deadline));
-            }
-            late
-        };
-        let chains = (0..CHAINS).map(|number| runtime.spawn(chain(number)));
+        let chains = (0..CHAINS).map(|number| runtime.spawn(chain(number, P::sleep)));
         let chains = runtime.block_on(try_join_all(chains));
         (chains.expect("a task panicked").into_iter().flatten()).collect()
     })
@@ -80,13 +72,8 @@ fn tasks<P: Peer>(scene: Scene) -> Vec<Figure> {
 
 fn threads(scene: Scene) -> Vec<Figure> {
     observed(&lab::runtime(WORKERS), scene, || {
-        let link = |duration| {
-            let deadline = Instant::now() + duration;
-            thread::sleep(duration);
-            late_by(deadline)
-        };
-        let chain = move |chain| durations(chain).map(link).collect::<Vec<_>>();
-        let spawn = |i| thread::spawn(move || chain(i));
+        let sleep = |duration| async move { thread::sleep(duration) };
+        let spawn = |number| thread::spawn(move || block_on(chain(number, sleep)));
         let chains: Vec<_> = (0..CHAINS).map(spawn).collect();
         (chains.into_iter())
             .flat_map(|thread| thread.join().expect("a thread panicked"))
@@ -94,10 +81,20 @@ fn threads(scene: Scene) -> Vec<Figure> {
     })
 }
 
-/// Returns the durations of a chain, which are the same for every peer.
-fn durations(chain: u64) -> impl Iterator<Item = Duration> + Send {
-    let mut random = Rng::with_seed(chain);
-    (0..LINKS).map(move |_| Duration::from_nanos(random.u64(1_000_000..=100_000_000)))
+/// Sleeps again and again, for durations that are the same for every peer. Returns how late each sleep ended.
+async fn chain<F>(number: u64, sleep: impl Fn(Duration) -> F) -> Vec<i64>
+where
+    F: Future<Output = ()>,
+{
+    let mut random = Rng::with_seed(number);
+    let mut late = Vec::with_capacity(LINKS);
+    for _ in 0..LINKS {
+        let duration = Duration::from_nanos(random.u64(1_000_000..=100_000_000));
+        let deadline = Instant::now() + duration;
+        sleep(duration).await;
+        late.push(late_by(deadline));
+    }
+    late
 }
 
 fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Vec<Figure> {

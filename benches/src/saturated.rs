@@ -30,9 +30,6 @@ use crate::{
 
 const PROBE: Duration = Duration::from_millis(10);
 
-/// How long a sample lasts by default. Many of the idle timers cascade within that time.
-pub const LASTING: Duration = Duration::from_millis(9_300);
-
 /// How often a wheel with 64 slots per level moves the entries of a whole slot to lower levels: every 4.1 s of a
 /// runtime's age. This crate and `tokio::time` have such wheels, as 1/64 ms times 64³ equals 1 ms times 64².
 const CASCADE: Duration = Duration::from_millis(4_096);
@@ -260,46 +257,44 @@ impl Stage {
     fn start_load<P: Peer>(&self) {
         thread::sleep(self.start.saturating_duration_since(Instant::now()));
         let Load { tasks, length, .. } = self.load;
-        if self.load.scene == Scene::Service {
+        match self.load.scene {
+            Scene::Service => self.repeat(1, || workload::rpc::<P>(REQUESTS)),
+            Scene::Broadcast => {
+                let broadcast: &'static Notify = Box::leak(Box::default());
+                self.repeat(tasks, move || async move {
+                    broadcast.notified().await;
+                    work(length);
+                });
+                self.repeat(1, || async {
+                    tokio::time::sleep(BROADCAST).await;
+                    broadcast.notify_waiters();
+                });
+            }
+            Scene::Blocked => self.repeat(tasks, move || async move {
+                P::sleep(BLOCK).await;
+                thread::sleep(length);
+            }),
+            _ => self.keep_ready(tasks, length),
+        }
+    }
+
+    /// Spawns tasks that repeat a step until the sample ends.
+    fn repeat<Fut>(&self, tasks: usize, step: impl Fn() -> Fut + Copy + Send + 'static)
+    where
+        Fut: Future<Output: Send> + Send,
+    {
+        for _ in 0..tasks {
             let done = self.done.clone();
             self.runtime.spawn(async move {
                 while !done.load(Relaxed) {
-                    workload::rpc::<P>(REQUESTS).await;
+                    step().await;
                 }
             });
-            return;
         }
-        if self.load.scene == Scene::Broadcast {
-            let (done, broadcast) = (self.done.clone(), Arc::new(Notify::new()));
-            for _ in 0..tasks {
-                let (done, broadcast) = (done.clone(), broadcast.clone());
-                self.runtime.spawn(async move {
-                    while !done.load(Relaxed) {
-                        broadcast.notified().await;
-                        work(length);
-                    }
-                });
-            }
-            self.runtime.spawn(async move {
-                while !done.load(Relaxed) {
-                    tokio::time::sleep(BROADCAST).await;
-                    broadcast.notify_waiters();
-                }
-            });
-            return;
-        }
-        if self.load.scene == Scene::Blocked {
-            for _ in 0..tasks {
-                let done = self.done.clone();
-                self.runtime.spawn(async move {
-                    while !done.load(Relaxed) {
-                        P::sleep(BLOCK).await;
-                        thread::sleep(length);
-                    }
-                });
-            }
-            return;
-        }
+    }
+
+    /// Spawns tasks that are always ready, the same number on each worker.
+    fn keep_ready(&self, tasks: usize, length: Duration) {
         let workers = self.load.threads();
         on_workers(self.runtime, workers, |worker| {
             let done = self.done.clone();
@@ -365,6 +360,7 @@ impl Load {
     }
 }
 
+/// Sleeps again and again. Notes each deadline before the sleep, and its end after it.
 async fn sleep_again<P: Peer>(
     sleeps: Observed,
     mut deadline: Instant,
@@ -372,19 +368,14 @@ async fn sleep_again<P: Peer>(
     end: Instant,
 ) {
     while deadline < end {
-        note_sleep::<P>(&sleeps, deadline).await;
-        deadline = Instant::now() + each;
+        sleeps.lock().expect(PANICKED).deadline = Some(deadline);
+        P::sleep(deadline.saturating_duration_since(Instant::now())).await;
+        let woken = Instant::now();
+        let mut sleeps = sleeps.lock().expect(PANICKED);
+        sleeps.deadline = None;
+        sleeps.woken.push((deadline, woken));
+        deadline = woken + each;
     }
-}
-
-/// Sleeps until `deadline`. Notes the deadline before the sleep, and its end after it.
-async fn note_sleep<P: Peer>(sleeps: &Mutex<Sleeps>, deadline: Instant) {
-    sleeps.lock().expect(PANICKED).deadline = Some(deadline);
-    P::sleep(deadline.saturating_duration_since(Instant::now())).await;
-    let woken = Instant::now();
-    let mut sleeps = sleeps.lock().expect(PANICKED);
-    sleeps.deadline = None;
-    sleeps.woken.push((deadline, woken));
 }
 
 /// Works for `length` in each poll, and is ready again at once until `done` returns true.

@@ -124,6 +124,8 @@ pub(crate) struct Published {
     tick: AtomicU64,
     /// The tick up to which the wheel was advanced.
     advanced: AtomicU64,
+    /// No entry with a later deadline has fired. So a pending future needs no lock to know that it is pending.
+    fired: AtomicU64,
 }
 
 impl Published {
@@ -131,6 +133,7 @@ impl Published {
         Self {
             tick: AtomicU64::new(NEVER),
             advanced: AtomicU64::new(0),
+            fired: AtomicU64::new(0),
         }
     }
 
@@ -146,6 +149,17 @@ impl Published {
 
     pub(crate) fn set_advanced(&self, advanced: Tick) {
         self.advanced.store(advanced, Ordering::Relaxed);
+    }
+
+    /// Records that entries up to this deadline may have fired.
+    pub(crate) fn set_fired(&self, deadline: Tick) {
+        let fired = self.fired.load(Ordering::Relaxed);
+        self.fired.store(fired.max(deadline), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn may_have_fired(&self, deadline: Tick) -> bool {
+        deadline <= self.fired.load(Ordering::Relaxed)
     }
 
     /// Returns whether a registration should read the time before it registers this deadline.

@@ -182,10 +182,16 @@ impl Registrar {
         }
     }
 
+    #[inline]
+    pub(crate) fn may_have_fired(&self, deadline: Instant) -> bool {
+        let tick = self.clock.deadline(deadline);
+        self.shard.published.may_have_fired(tick)
+    }
+
     fn reset_to_earlier(&self, key: Key, deadline: Instant, tick: Tick) -> bool {
         let now = self.clock.present();
         if now >= deadline {
-            return self.shard.fire(key).map(wake::wake).is_some();
+            return self.shard.fire(key, tick).map(wake::wake).is_some();
         }
         // Another runtime may have another clock, which may be paused, or a test may have moved it ahead. So a thread
         // of another runtime does not advance the wheel.

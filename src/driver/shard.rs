@@ -336,12 +336,13 @@ impl Shard {
         }
     }
 
-    /// Removes an entry whose deadline has expired, if the entry is still in the wheel.
+    /// Removes an entry whose deadline, which a reset has set, has expired, if the entry is still in the wheel.
     ///
     /// Returns the entry's waker, which the caller wakes.
-    pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
+    pub(crate) fn fire(&self, key: Key, deadline: Tick) -> Option<Waker> {
         let mut state = self.state.lock();
         state.wheel.get(key)?;
+        self.published.set_fired(deadline);
         state.lateness.count(0);
         self.remove_from(state, key)
     }
@@ -408,6 +409,8 @@ impl Shard {
         if turn.driver.expired.is_empty() {
             (state.keepers).expire(&mut state.wheel, NEVER, &mut turn.driver.unused);
         }
+        // A visit that runs out of steps within a slot fires later deadlines than the wheel's `now`.
+        self.published.set_fired(turn.now.max(state.wheel.now()));
         self.raise(state);
         let has_cascades = state.wheel.has_cascades();
         let has_unused = state.wheel.has_unused();
@@ -430,6 +433,7 @@ impl Shard {
         let state = &mut *guard;
         (state.keepers).expire(&mut state.wheel, NEVER, &mut unused);
         state.closed = true;
+        self.published.set_fired(NEVER);
         let entries = state.wheel.take();
         drop(guard);
         unused.into_iter().for_each(unwind::discard);

@@ -207,11 +207,13 @@ impl Sleep {
     /// # }
     /// ```
     #[must_use]
+    #[inline]
     pub fn is_elapsed(&self) -> bool {
         match (self.key, &self.registrar) {
             (None, _) => false,
             (Some(Key::VACANT), _) => Instant::now() >= self.deadline,
             (Some(Key::ABSENT), _) | (_, None) => true,
+            (Some(_), Some(registrar)) if !registrar.may_have_fired(self.deadline) => false,
             (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
                 Poll::Ready(Err(TimerShutdown(()))) => Instant::now() >= self.deadline,
                 polled => polled.is_ready(),

@@ -37,6 +37,18 @@ fn who_waits_is_woken_and_told() {
     }
 }
 
+/// Nobody fires the entry, so the clock tells.
+#[test]
+fn an_orphan_elapses_at_its_deadline() {
+    let runtime = current_thread();
+    let entered = runtime.enter();
+    let orphan = registered(sleep(ms(5)), Waker::noop());
+    drop(entered);
+    drop(runtime);
+    std::thread::sleep(ms(10));
+    assert!(orphan.is_elapsed());
+}
+
 #[test]
 fn an_entered_handle_decides_which_runtime_drives() {
     for has_timer in [false, true] {

@@ -30,7 +30,7 @@ use std::{error::Error, future::Future, io};
 use tokio::net::TcpListener;
 use tokio_wheel::{Duration, sleep};
 use tokio_wheel_util::{
-    http::{GrpcTimeoutLayer, TimeoutHeader, TimeoutLayer},
+    http::{TimeoutHeader, TimeoutHeaderLayer, TimeoutLayer},
     hyper::{Connections, Counts, Limits},
     serve,
 };
@@ -98,7 +98,7 @@ pub(crate) struct Gateway(HealthClient<TimeoutHeader<Channel>>);
 impl Gateway {
     pub(crate) fn new(channel: Channel) -> Self {
         let channel = ServiceBuilder::new()
-            .layer(GrpcTimeoutLayer::new())
+            .layer(TimeoutHeaderLayer::grpc())
             .service(channel);
         Self(HealthClient::new(channel))
     }

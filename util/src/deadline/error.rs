@@ -136,19 +136,14 @@ impl Exceeded {
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details {
-            deadline,
-            took,
-            is_outer,
-        } = &*self.0;
+        let (deadline, took) = (self.deadline(), self.took());
         match deadline.name {
             Some(name) => write!(f, "`{name}` exceeded its limit of ")?,
             None => f.write_str("exceeded a limit of ")?,
         }
-        let by = if *is_outer {
-            "an outer limit, set"
-        } else {
-            "set"
+        let by = match self.is_outer() {
+            true => "an outer limit, set",
+            false => "set",
         };
         write!(
             f,

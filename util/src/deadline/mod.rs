@@ -43,9 +43,8 @@
 //! # Servers and clients
 //!
 //! [`http::TimeoutLayer`](crate::http::TimeoutLayer) opens a scope around a handler, and can take its length from a request
-//! header. Around a client, [`http::TimeoutHeaderLayer`](crate::http::TimeoutHeaderLayer) and
-//! [`http::GrpcTimeoutLayer`](crate::http::GrpcTimeoutLayer) write the remaining time into a header. This way, one deadline
-//! reaches all servers that work on a request.
+//! header. Around a client, [`http::TimeoutHeaderLayer`](crate::http::TimeoutHeaderLayer) writes the remaining time into a
+//! header. This way, one deadline reaches all servers that work on a request.
 //!
 //! # Errors
 //!

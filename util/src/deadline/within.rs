@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::{
     task::{
         self, Id,
-        coop::{has_budget_remaining, poll_proceed},
+        coop::{RestoreOnPending, poll_proceed},
     },
     time::Instant,
 };
@@ -22,7 +22,7 @@ use super::{
     Exceeded,
     scope::{self, Deadline, Entered},
 };
-use crate::limit::saturating_add;
+use crate::limit::{Starved, saturating_add};
 #[cfg(feature = "http")]
 use tokio_wheel::sleep;
 
@@ -56,6 +56,7 @@ pin_project! {
         is_outer: bool,
         // Whether a future outside of this scope was pending at the last poll.
         must_go_on: bool,
+        starved: Starved,
     }
 }
 
@@ -92,6 +93,7 @@ impl<F> Within<F> {
             set_at,
             is_outer: false,
             must_go_on: false,
+            starved: Starved(false),
         }
     }
 
@@ -172,7 +174,7 @@ impl<F: Future> Future for Within<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let (task, is_registered) = (task::try_id(), *this.phase != Phase::New);
+        let (task, before) = (task::try_id(), *this.phase);
         if this.has_no_time(task) {
             ready!(poll_proceed(cx)).made_progress();
             let outer = Deadline::current().expect("a scope has ended");
@@ -188,8 +190,9 @@ impl<F: Future> Future for Within<F> {
             name: *this.name,
             set_at: this.set_at,
         };
-        let had_budget = has_budget_remaining();
-        let mut has_ended = is_registered && sleep.poll_elapsed(cx).is_ready();
+        // Before its deadline, a pending sleep knows without a lock that it has not elapsed.
+        let is_checked = before != Phase::New && (before != Phase::Timed || sleep.is_elapsed());
+        let mut has_ended = is_checked && sleep.poll_elapsed(cx).is_ready();
         if !has_ended || *this.must_go_on {
             let entered = Entered::new(task, Some(deadline(sleep)), has_ended);
             if let Poll::Ready(output) = this.future.poll(cx) {
@@ -197,16 +200,14 @@ impl<F: Future> Future for Within<F> {
             }
             *this.must_go_on = entered.must_go_on();
             drop(entered);
-            if !is_registered {
+            if !is_checked {
                 has_ended = sleep.poll_elapsed(cx).is_ready();
             }
         }
         if !has_ended || *this.must_go_on {
             return Poll::Pending;
         }
-        if !had_budget || has_budget_remaining() {
-            ready!(poll_proceed(cx)).made_progress();
-        }
+        ready!(this.starved.take_unit(cx)).inspect(RestoreOnPending::made_progress);
         Poll::Ready(Err(Exceeded::new(deadline(sleep), *this.is_outer)))
     }
 }

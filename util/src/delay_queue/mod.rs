@@ -31,7 +31,7 @@ use std::{
 };
 
 use bounded_wheel::{CHUNK, NEVER, Order, Tick, Wheel};
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use tokio::{task::coop, time::Instant};
 use tokio_wheel::{Duration, Timer};
 
@@ -383,7 +383,6 @@ impl<T> DelayQueue<T> {
             if let Some(entry) = expired {
                 self.armed = if self.is_empty() { NEVER } else { 0 };
                 budget.made_progress();
-                self.yields.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
             if advance.is_break() {
@@ -773,7 +772,8 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         check_len(self.len(), 1);
-        let deadline = self.not_before_now(deadline);
+        // Elements stay in order.
+        let deadline = deadline.max(self.wheel.now());
         let key = self.wheel.insert(deadline, value);
         self.wake_for(deadline);
         Key(key)
@@ -782,18 +782,12 @@ impl<T> DelayQueue<T> {
     /// Sets the deadline of an element. Returns `false` if the element is no longer in the queue.
     #[inline]
     fn reset_tick(&mut self, key: &Key, deadline: Tick) -> bool {
-        let deadline = self.not_before_now(deadline);
+        let deadline = deadline.max(self.wheel.now());
         let present = self.wheel.reset(key.0, deadline);
         if present {
             self.wake_for(deadline);
         }
         present
-    }
-
-    /// Returns `deadline`, but at least the current tick of the wheel. So elements stay in order.
-    #[inline]
-    fn not_before_now(&self, deadline: Tick) -> Tick {
-        deadline.max(self.wheel.now())
     }
 
     /// Keeps `waker`. A later call that sets a deadline before `until` will wake this waker.
@@ -875,14 +869,5 @@ impl<T> Stream for DelayQueue<T> {
     #[track_caller]
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.get_mut().poll_expired(cx)
-    }
-}
-
-/// An empty queue is terminated until the next insertion. So `futures::select!` skips an empty queue.
-///
-/// The adapter `StreamExt::fuse` behaves differently: it ends the stream forever at the first `None`.
-impl<T> FusedStream for DelayQueue<T> {
-    fn is_terminated(&self) -> bool {
-        self.is_empty()
     }
 }

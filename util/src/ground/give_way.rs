@@ -4,8 +4,7 @@ use std::{future::Future, pin::pin, task::Context};
 
 use tokio::task::yield_now;
 
-/// After this many consecutive polls that are of no use, the worker checks its I/O. A poll takes at most about
-/// 1 ms.
+/// After this many polls that are of no use, the worker checks its I/O. A poll takes at most about 1 ms.
 const QUIET_POLLS: u32 = 16;
 
 /// Makes one task yield.
@@ -19,16 +18,11 @@ const QUIET_POLLS: u32 = 16;
 /// `yield_now` in every [`QUIET_POLLS`]th poll. The worker then checks its I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Yields {
-    /// The number of consecutive polls that were of no use.
+    /// The number of polls that were of no use since the last check.
     quiet: u32,
 }
 
 impl Yields {
-    /// Records that the poll was useful: it returned a result for which its caller waited.
-    pub(crate) fn was_of_use(&mut self) {
-        self.quiet = 0;
-    }
-
     /// Wakes the task at the end of a poll, so that it is polled again after the tasks that are ready.
     pub(crate) fn end_poll(&mut self, cx: &mut Context<'_>) {
         self.quiet += 1;

@@ -1,4 +1,10 @@
 //! A body whose frames must arrive in time.
+//!
+//! A wait begins when a poll returns no frame, and ends when a poll returns one. The limits measure only waits
+//! (`http::body::a_slow_reader_is_no_slow_body`).
+//!
+//! The first wait registers an entry in the timer, and each later wait moves its deadline. The entry stays registered
+//! between waits, until the body ends (`http::body::a_body_has_one_entry_that_each_wait_moves`).
 
 use std::{
     error::Error,
@@ -9,8 +15,11 @@ use std::{
 
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
+use tokio_wheel::{Sleep, sleep_until};
 
-use super::{body_limits::BodyLimits, wait::Wait};
+use super::body_limits::{BodyLimits, LimitExceeded};
+use crate::limit::{Starved, saturating_add};
 
 pin_project! {
     /// A body that fails if its reader waits too long.
@@ -21,8 +30,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// A caller may stop waiting for a frame and poll again later. No frame is lost. The wait continues until the
-    /// inner body wakes the caller. The time from then until the next poll counts for no limit.
+    /// A caller may stop waiting for a frame and poll again later. No frame is lost, and the wait continues.
     ///
     /// # Panics
     ///
@@ -66,7 +74,14 @@ pin_project! {
     pub struct TimeoutBody<B> {
         #[pin]
         body: B,
-        wait: Wait,
+        limits: BodyLimits,
+        // Ends when the wait reaches its limit. `None` before the first wait and after the end of the body.
+        sleep: Option<Sleep>,
+        // The start of the wait. `None` between waits.
+        began: Option<Instant>,
+        // The time of all finished waits. It is measured only if the whole body has a limit.
+        spent: Duration,
+        starved: Starved,
         // Is true after the body has failed with a `LimitExceeded`.
         exceeded: bool,
     }
@@ -111,7 +126,11 @@ impl<B> TimeoutBody<B> {
     pub const fn with_limits(limits: BodyLimits, body: B) -> Self {
         Self {
             body,
-            wait: Wait::new(limits),
+            limits,
+            sleep: None,
+            began: None,
+            spent: Duration::ZERO,
+            starved: Starved(false),
             exceeded: false,
         }
     }
@@ -136,22 +155,39 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let mut this = self.project();
+        let this = self.project();
         if *this.exceeded {
             return Poll::Ready(None);
         }
-        let poll = |cx: &mut Context<'_>| this.body.as_mut().poll_frame(cx);
-        let frame = match ready!(this.wait.poll(cx, poll)) {
-            Ok(frame) => frame.map(|frame| frame.map_err(Into::into)),
-            Err(limit) => {
-                *this.exceeded = true;
-                Some(Err(limit.into()))
+        let limits = &*this.limits;
+        if let Poll::Ready(frame) = this.body.poll_frame(cx) {
+            if let (Some(began), Some(_)) = (this.began.take(), limits.body_timeout) {
+                *this.spent = this.spent.saturating_add(began.elapsed());
             }
-        };
-        if !matches!(frame, Some(Ok(_))) {
-            this.wait.end();
+            if !matches!(frame, Some(Ok(_))) {
+                *this.sleep = None;
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        Poll::Ready(frame)
+        let frame = (limits.frame_timeout).map(|limit| (limit, LimitExceeded::Frame(limit)));
+        let body = (limits.body_timeout).map(|limit| {
+            (
+                limit.saturating_sub(*this.spent),
+                LimitExceeded::Body(limit),
+            )
+        });
+        let shorter = frame.into_iter().chain(body).min_by_key(|(left, _)| *left);
+        let Some((left, exceeded)) = shorter else {
+            return Poll::Pending;
+        };
+        let deadline = saturating_add(*this.began.get_or_insert_with(Instant::now), left);
+        let sleep = this.sleep.get_or_insert_with(|| sleep_until(deadline));
+        if sleep.deadline() != deadline {
+            Pin::new(&mut *sleep).reset(deadline);
+        }
+        ready!(this.starved.poll_limit(sleep, cx));
+        (*this.sleep, *this.exceeded) = (None, true);
+        Poll::Ready(Some(Err(exceeded.into())))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -12,6 +12,18 @@ const MAX_DIGITS: usize = 8;
 /// The largest number of so many digits.
 const LARGEST: u128 = 99_999_999;
 
+const SECOND: u128 = 1_000_000_000;
+
+/// The units and their lengths in nanoseconds.
+const UNITS: [(char, u128); 6] = [
+    ('n', 1),
+    ('u', 1_000),
+    ('m', 1_000_000),
+    ('S', SECOND),
+    ('M', 60 * SECOND),
+    ('H', 3_600 * SECOND),
+];
+
 /// The content types of gRPC, without suffixes like `+proto`.
 const CONTENT_TYPES: [&str; 3] = [
     "application/grpc-web-text",
@@ -46,16 +58,13 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let amount = (digits.iter()).fold(0, |amount, digit| 10 * amount + u64::from(digit - b'0'));
-    match unit {
-        b'H' => Some(Duration::from_secs(3_600 * amount)),
-        b'M' => Some(Duration::from_secs(60 * amount)),
-        b'S' => Some(Duration::from_secs(amount)),
-        b'm' => Some(Duration::from_millis(amount)),
-        b'u' => Some(Duration::from_micros(amount)),
-        b'n' => Some(Duration::from_nanos(amount)),
-        _ => None,
-    }
+    let amount = (digits.iter()).fold(0, |amount, digit| 10 * amount + u128::from(digit - b'0'));
+    let (_, size) = (UNITS.into_iter()).find(|(name, _)| *name == char::from(*unit))?;
+    let nanos = amount * size;
+    Some(Duration::new(
+        (nanos / SECOND) as u64,
+        (nanos % SECOND) as u32,
+    ))
 }
 
 /// Formats a duration as the value of the header `grpc-timeout`.
@@ -77,18 +86,9 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
 /// ```
 pub fn format_grpc_timeout(limit: Duration) -> HeaderValue {
     let nanos = limit.as_nanos();
-    let second = 1_000_000_000;
-    let units = [
-        ("n", 1),
-        ("u", 1_000),
-        ("m", 1_000_000),
-        ("S", second),
-        ("M", 60 * second),
-        ("H", 3_600 * second),
-    ];
-    let mut amounts = units.into_iter().map(|(unit, size)| (nanos / size, unit));
+    let mut amounts = UNITS.into_iter().map(|(unit, size)| (nanos / size, unit));
     let amount = amounts.find(|(amount, _)| *amount <= LARGEST);
-    let (amount, unit) = amount.unwrap_or((LARGEST, "H"));
+    let (amount, unit) = amount.unwrap_or((LARGEST, 'H'));
     HeaderValue::try_from(format!("{amount}{unit}")).expect("digits and a letter are valid")
 }
 

@@ -5,7 +5,7 @@
 //! | [`TimeoutLayer`] | the time until the head of a response |
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
-//! | [`GrpcTimeoutLayer`] and [`TimeoutHeaderLayer`], for clients | nothing: they tell the server the remaining time |
+//! | [`TimeoutHeaderLayer`], for clients | nothing: it tells the server the remaining time |
 //!
 //! The layers are named like those of tower-http, and can [do more](#differences-from-tower-http). An axum server can use them
 //! without `HandleErrorLayer`:
@@ -53,9 +53,8 @@
 //! * The time before the first poll does not count. If a handler never reads the body, only [`TimeoutLayer`] ends the
 //!   request.
 //! * The time between a frame and the next poll does not count, so a slow handler does not use up the time of its client.
-//! * If a reader stops waiting to do something else, as in a `select!`, the wait continues until the body wakes the reader. The
-//!   time from there to the reader's next poll does not count. If the client sends nothing, the first poll after the limit
-//!   fails.
+//! * If a reader stops waiting to do something else, as in a `select!`, the wait continues, because the body cannot know whether
+//!   another poll follows.
 //! * A poll returns a frame that is ready, even if the reader polls late.
 //! * On HTTP/2, all streams of a connection share a flow-control window. A handler that does not read its body can use up the
 //!   window, and then the limits of other streams run although their clients cannot send.
@@ -76,7 +75,7 @@
 //!
 //! With [`TimeoutLayer::grpc`], the limit can also come from the header `grpc-timeout`, and with [`TimeoutLayer::header`] from
 //! another header. The handler runs in a [scope](crate::deadline): it can ask for the remaining time, and a
-//! [`GrpcTimeoutLayer`] or [`TimeoutHeaderLayer`] around a client passes it to other servers.
+//! [`TimeoutHeaderLayer`] around a client passes it to other servers.
 //!
 //! # Errors
 //!
@@ -123,7 +122,6 @@ mod body_limits;
 mod grpc;
 mod timeout;
 mod timeout_header;
-mod wait;
 
 pub use body::TimeoutBody;
 pub use body_layers::{
@@ -133,6 +131,4 @@ pub use body_layers::{
 pub use body_limits::{BodyLimits, LimitExceeded};
 pub use grpc::{format_grpc_timeout, parse_grpc_timeout};
 pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
-pub use timeout_header::{
-    EXPECTED_RQ_TIMEOUT_MS, GrpcTimeoutLayer, TimeoutHeader, TimeoutHeaderLayer,
-};
+pub use timeout_header::{EXPECTED_RQ_TIMEOUT_MS, TimeoutHeader, TimeoutHeaderLayer};

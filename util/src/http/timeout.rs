@@ -258,17 +258,15 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let layer = &self.layer;
         let headers = request.headers();
-        let value = |name: &HeaderName| headers.get(name).and_then(parse_millis);
-        let mut limits = [
+        let header = layer.header.as_ref().and_then(|name| headers.get(name));
+        let grpc = layer.grpc.then_some(headers);
+        let grpc_timeout = grpc.and_then(|headers| headers.get("grpc-timeout"));
+        let limits = [
             layer.limit.limit(&request),
-            layer.header.as_ref().and_then(value),
-            None,
+            header.and_then(parse_millis),
+            grpc_timeout.and_then(parse_grpc_timeout),
         ];
-        let mut grpc = None;
-        if layer.grpc {
-            limits[2] = headers.get("grpc-timeout").and_then(parse_grpc_timeout);
-            grpc = grpc::content_type_in(headers);
-        }
+        let grpc = grpc.and_then(grpc::content_type_in);
         let limit = limits.into_iter().flatten().min();
         let (set_at, inner) = (layer.set_at, &mut self.inner);
         ResponseFuture {

@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{format_grpc_timeout, parse_grpc_timeout};
-use crate::deadline::remaining;
+use crate::{deadline::remaining, limit::nanos};
 
 /// The header with which Envoy tells a server how many milliseconds it waits.
 pub const EXPECTED_RQ_TIMEOUT_MS: HeaderName =
@@ -18,38 +18,36 @@ pub const EXPECTED_RQ_TIMEOUT_MS: HeaderName =
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// Writes the remaining time of the [scope](crate::deadline) into the header `grpc-timeout`.
+/// Writes the remaining time of the [scope](crate::deadline) into a header.
 ///
-/// This layer wraps a client in a [`TimeoutHeader`]. Together with [`TimeoutLayer::grpc`](super::TimeoutLayer::grpc), which
-/// reads the header on the next server, a chain of servers shares one deadline. A server then gives up a request at about
-/// the same time as its client.
+/// This layer wraps a client in a [`TimeoutHeader`]. Together with [`TimeoutLayer::grpc`](super::TimeoutLayer::grpc) or
+/// [`TimeoutLayer::header`](super::TimeoutLayer::header), which read the header on the next server, a chain of servers shares
+/// one deadline. A server then gives up a request at about the same time as its client.
 ///
 /// * The layer reads the scope in which the client is called. A `TimeoutLayer` opens one around each handler. For a task of
 ///   your own, use [`inherit`](crate::deadline::inherit).
 /// * If the request already has a valid header with a shorter time, this header stays.
 /// * A request outside of all scopes is not changed.
-/// * After the deadline, the header is `0n`.
-/// * The layer limits nothing itself. tonic's channel obeys the header, and then fails with `Cancelled` instead of
-///   `DeadlineExceeded`.
+/// * The layer limits nothing itself.
 ///
 /// The header is a duration, so the server's deadline is later than the client's by the time that the request takes to
-/// arrive. [`format_grpc_timeout`] rounds down.
+/// arrive.
 ///
 /// # Examples
 ///
 /// ```
 /// use http::{Request, Response};
 /// use tokio_wheel::{sleep, Duration};
-/// use tokio_wheel_util::{deadline::within, http::GrpcTimeoutLayer};
+/// use tokio_wheel_util::{deadline::within, http::TimeoutHeaderLayer};
 /// use tower::{Layer as _, ServiceExt as _, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let channel = service_fn(async |request: Request<()>| {
-///     assert_eq!(request.headers()["grpc-timeout"], "2000000u");
+/// let client = service_fn(async |request: Request<()>| {
+///     assert_eq!(request.headers()["x-envoy-expected-rq-timeout-ms"], "2000");
 ///     Ok::<_, std::io::Error>(Response::new(()))
 /// });
-/// let client = GrpcTimeoutLayer::new().layer(channel);
+/// let client = TimeoutHeaderLayer::default().layer(client);
 /// // In a handler, the scope is that of a `TimeoutLayer`.
 /// let handler = async {
 ///     sleep(Duration::from_secs(1)).await;
@@ -59,56 +57,42 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use = "a layer does nothing unless it wraps a service"]
-pub struct GrpcTimeoutLayer(());
-
-impl GrpcTimeoutLayer {
-    /// Creates the layer.
-    pub const fn new() -> Self {
-        Self(())
-    }
-}
-
-impl<S> Layer<S> for GrpcTimeoutLayer {
-    type Service = TimeoutHeader<S>;
-
-    fn layer(&self, inner: S) -> TimeoutHeader<S> {
-        let name = GRPC_TIMEOUT;
-        TimeoutHeader { inner, name }
-    }
-}
-
-/// Writes the remaining time of the [scope](crate::deadline) into a header, in milliseconds.
-///
-/// The value is rounded down, but is at least 1, because zero means no limit to Envoy. Apart from the header, the layer does
-/// what [`GrpcTimeoutLayer`] does. [`TimeoutLayer::header`](super::TimeoutLayer::header) reads the header.
-///
-/// # Examples
-///
-/// ```
-/// use http::{Request, Response};
-/// use tokio_wheel::Duration;
-/// use tokio_wheel_util::{deadline::within, http::TimeoutHeaderLayer};
-/// use tower::{Layer as _, ServiceExt as _, service_fn};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = service_fn(async |request: Request<()>| {
-///     assert_eq!(request.headers()["x-envoy-expected-rq-timeout-ms"], "3000");
-///     Ok::<_, std::io::Error>(Response::new(()))
-/// });
-/// let client = TimeoutHeaderLayer::default().layer(client);
-/// within(Duration::from_secs(3), client.oneshot(Request::new(()))).await??;
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing unless it wraps a service"]
 pub struct TimeoutHeaderLayer(HeaderName);
 
 impl TimeoutHeaderLayer {
-    /// Creates a layer that writes the header `name`. The default is [`EXPECTED_RQ_TIMEOUT_MS`].
+    /// Creates a layer that writes the header `grpc-timeout`.
+    ///
+    /// [`format_grpc_timeout`] rounds the time down, and writes `0n` after the deadline. tonic's channel obeys the header, and
+    /// then fails with `Cancelled` instead of `DeadlineExceeded`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::{deadline::within, http::TimeoutHeaderLayer};
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let channel = service_fn(async |request: Request<()>| {
+    ///     assert_eq!(request.headers()["grpc-timeout"], "3000000u");
+    ///     Ok::<_, std::io::Error>(Response::new(()))
+    /// });
+    /// let client = TimeoutHeaderLayer::grpc().layer(channel);
+    /// within(Duration::from_secs(3), client.oneshot(Request::new(()))).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn grpc() -> Self {
+        Self(GRPC_TIMEOUT)
+    }
+
+    /// Creates a layer that writes milliseconds into the header `name`. The default is [`EXPECTED_RQ_TIMEOUT_MS`].
+    ///
+    /// The value is rounded down, but is at least 1, because zero means no limit to Envoy.
     ///
     /// # Examples
     ///
@@ -149,7 +133,7 @@ impl<S> Layer<S> for TimeoutHeaderLayer {
     }
 }
 
-/// The service of a [`GrpcTimeoutLayer`] or a [`TimeoutHeaderLayer`].
+/// The service of a [`TimeoutHeaderLayer`].
 #[derive(Clone, Debug)]
 #[must_use = "a service does nothing unless it is called"]
 pub struct TimeoutHeader<S> {
@@ -185,10 +169,7 @@ impl<S: Service<Request<B>>, B> Service<Request<B>> for TimeoutHeader<S> {
             if given.is_none_or(|given| left < given) {
                 let value = match is_grpc {
                     true => format_grpc_timeout(left),
-                    false => u64::try_from(left.as_millis())
-                        .unwrap_or(u64::MAX)
-                        .max(1)
-                        .into(),
+                    false => (nanos(left) / 1_000_000).max(1).into(),
                 };
                 request.headers_mut().insert(&self.name, value);
             }

@@ -32,10 +32,13 @@ use super::{
     requests::Requests,
     server_limits::Limits,
 };
-use crate::limit::{lock, saturating_add};
+use crate::limit::{lock, notified, saturating_add};
 
 /// The number of parts of the connections. The shutdown wakes the connections of a part at once.
 const PARTS: usize = 256;
+
+/// An age that no connection reaches. Unlike [`Duration::MAX`], it can be multiplied.
+const MILLENNIA: Duration = Duration::from_secs(1 << 40);
 
 /// A handle to all connections of a server, which share the same [`Limits`].
 ///
@@ -55,14 +58,14 @@ const PARTS: usize = 256;
 /// ```
 #[derive(Clone)]
 pub struct Connections {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
-    limits: Limits,
+pub(super) struct Shared {
+    pub(super) limits: Limits,
     is_shut_down: IsShutDown,
     state: Mutex<State>,
-    event_polls: EventPolls,
+    pub(super) event_polls: EventPolls,
     /// Wakes the callers of [`Connections::shutdown`] when no connection is open, and full servers when there is room.
     ended: Notify,
 }
@@ -75,20 +78,14 @@ struct IsShutDown(AtomicBool);
 #[derive(Default)]
 struct State {
     counts: Counts,
-    /// Wakes the connections. The shutdown takes it.
-    shutdown: Shutdown,
+    /// Wake the connections. The shutdown takes them.
+    parts: Vec<Arc<Notify>>,
     /// The part of the connection that has waited last for the shutdown.
     part: usize,
 }
 
 /// Wakes all connections: one part after the other, so that other tasks run in between.
 struct Shutdown(Vec<Arc<Notify>>);
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self(iter::repeat_with(Arc::default).take(PARTS).collect())
-    }
-}
 
 impl Shutdown {
     /// Wakes one part in each poll, and wakes its own task.
@@ -127,10 +124,14 @@ impl Connections {
     /// assert_eq!(connections.counts().open(), 0);
     /// ```
     pub fn new(limits: Limits) -> Self {
+        let parts = iter::repeat_with(Arc::default).take(PARTS).collect();
         let shared = Arc::new(Shared {
             limits,
             is_shut_down: IsShutDown::default(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                parts,
+                ..State::default()
+            }),
             event_polls: EventPolls::default(),
             ended: Notify::new(),
         });
@@ -161,7 +162,7 @@ impl Connections {
     /// # }
     /// ```
     pub fn open(&self) -> Result<ConnectionGuard, OpenError> {
-        let limits = self.limits();
+        let limits = &self.shared.limits;
         let limit = limits.max_connections;
         let mut state = self.lock();
         if self.is_shut_down() {
@@ -174,8 +175,8 @@ impl Connections {
         drop(state);
         // An `f64` has 53 bits of precision.
         let random = (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64;
-        let jitter = |age| share_of(age, limits.jitter * random);
-        let max_age = (limits.max_age).map_or(Duration::MAX, |age| age - jitter(age));
+        let max_age = limits.max_age.map_or(MILLENNIA, |age| age.min(MILLENNIA));
+        let max_age = max_age.mul_f64(1.0 - limits.jitter * random);
         let opened = Instant::now();
         Ok(ConnectionGuard {
             connections: self.clone(),
@@ -228,7 +229,7 @@ impl Connections {
             // Under the lock, so that no connection opens, or begins to wait, without noticing.
             let mut state = self.lock();
             if !self.shared.is_shut_down.0.swap(true, Ordering::Release) {
-                let shutdown = mem::replace(&mut state.shutdown, Shutdown(Vec::new()));
+                let shutdown = Shutdown(mem::take(&mut state.parts));
                 drop(state);
                 if let Ok(runtime) = Handle::try_current() {
                     runtime.spawn(shutdown.announce());
@@ -240,7 +241,7 @@ impl Connections {
             if self.lock().counts.open == 0 {
                 return;
             }
-            ended.await;
+            notified(ended).await;
         }
     }
 
@@ -259,18 +260,10 @@ impl Connections {
         self.lock().counts.clone()
     }
 
-    pub(super) fn limits(&self) -> &Limits {
-        &self.shared.limits
-    }
-
     /// Returns a future that ends when no connection is open, or when the server is no longer full, even if it is first
     /// polled later.
     pub(super) fn next_end(&self) -> Notified<'_> {
         self.shared.ended.notified()
-    }
-
-    pub(super) fn event_polls(&self) -> &EventPolls {
-        &self.shared.event_polls
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
@@ -282,7 +275,7 @@ impl Connections {
     pub(super) fn next_shutdown(&self) -> Option<OwnedNotified> {
         let state = &mut *self.lock();
         state.part = (state.part + 1) % PARTS;
-        let part = state.shutdown.0.get(state.part)?;
+        let part = state.parts.get(state.part)?;
         Some(part.clone().notified_owned())
     }
 
@@ -294,17 +287,10 @@ impl Connections {
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("limits", self.limits())
+            .field("limits", &self.shared.limits)
             .field("counts", &self.counts())
             .finish()
     }
-}
-
-/// Returns `duration` times `fraction`, where `fraction` is from 0 to 1.
-fn share_of(duration: Duration, fraction: f64) -> Duration {
-    // The product of a very long duration may round up to more than a `Duration` can hold.
-    let share = Duration::try_from_secs_f64(duration.as_secs_f64() * fraction);
-    share.map_or(duration, |share| share.min(duration))
 }
 
 /// The error of [`Connections::open`](super::Connections::open).
@@ -374,7 +360,7 @@ impl ConnectionGuard {
         }
         let mut state = self.connections.lock();
         let counts = &mut state.counts;
-        let was_full = counts.open as usize >= self.connections.limits().max_connections;
+        let was_full = counts.open as usize >= self.connections.shared.limits.max_connections;
         counts.open -= 1;
         match end {
             Some((reason, is_cut)) => {
@@ -394,21 +380,5 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.end(None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_of_the_duration() {
-        let minute = Duration::from_secs(60);
-        for (fraction, secs) in [(0.0, 0), (0.25, 15), (1.0, 60)] {
-            let share = share_of(minute, fraction);
-            assert_eq!(share, Duration::from_secs(secs), "{fraction}");
-        }
-        assert_eq!(share_of(Duration::MAX, 1.0), Duration::MAX);
-        assert!(share_of(Duration::MAX, 0.5) > Duration::from_secs(500 * 365 * 86_400));
     }
 }

@@ -80,46 +80,18 @@ pin_project! {
     /// * Panics if the future is polled again after it has returned ready.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
+    #[project = Projected]
     pub struct Drive<C> {
         // Is `None` after the connection has ended.
         #[pin]
         connection: Option<C>,
         guard: ConnectionGuard,
-        graceful: Graceful,
-        // Is `None` before the first poll, and after the connection has ended.
-        recheck: Option<Recheck>,
+        // Why the graceful shutdown has begun, and until when it has time.
+        graceful: Option<(Reason, Instant)>,
+        recheck: Recheck,
         // Whether requests were in flight at the last check.
         was_busy: bool,
     }
-}
-
-/// Why the graceful shutdown has begun, and until when it has time.
-type Graceful = Option<(Reason, Instant)>;
-
-/// Returns the instant until which the connection must wait, or why it must end at the instant `now`.
-///
-/// While requests are in flight, the connection must also check again when they have ended.
-fn next(graceful: Graceful, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Reason> {
-    if let Some((reason, until)) = graceful {
-        return wait_or(now, until, reason);
-    }
-    if guard.connections.is_shut_down() {
-        return Err(Reason::Shutdown);
-    }
-    let limit = guard.connections.limits().idle.unwrap_or(Duration::MAX);
-    let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
-    let idle = match guard.requests.in_flight() {
-        (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
-        _ => saturating_add(now, limit.max(LEAST_WAIT)),
-    };
-    let head = guard.requests.first_head();
-    let head = head.map_or(Ok(age), |until| wait_or(now, until, Reason::Header))?;
-    Ok(age.min(idle).min(head))
-}
-
-/// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
-fn reason_or(graceful: Graceful, otherwise: Reason) -> Reason {
-    graceful.map_or(otherwise, |(reason, _)| reason)
 }
 
 /// Returns `deadline`, or `reason` if the deadline has passed.
@@ -170,7 +142,7 @@ impl ConnectionGuard {
             connection: Some(connection),
             guard: self,
             graceful: None,
-            recheck: None,
+            recheck: Recheck::new(),
             was_busy: false,
         }
     }
@@ -185,84 +157,98 @@ impl<C: GracefulConnection> Future for Drive<C> {
         let mut has_polled_events = false;
         let had_budget = has_budget_remaining();
         let ended = loop {
-            let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
-                panic!("a `Drive` was polled after its connection had ended");
-            };
+            let connection = this.connection.as_mut().as_pin_mut();
+            let connection = connection.expect("the connection of a `Drive` has not ended");
             let polled = if has_polled_events && !had_budget && !*this.was_busy {
-                pin!(unconstrained(connection.as_mut())).poll(cx)
+                pin!(unconstrained(connection)).poll(cx)
             } else {
-                connection.as_mut().poll(cx)
+                connection.poll(cx)
             };
             if let Poll::Ready(result) = polled {
-                break Ended::new(reason_or(*this.graceful, Reason::Closed), None, result);
+                break Ended::new(this.reason_or(Reason::Closed), None, result);
             }
-            let is_busy = this.guard.requests.end_written();
-            let recheck = this.recheck.get_or_insert_with(Recheck::new);
-            let polled = poll_end(
-                this.guard,
-                *this.graceful,
-                recheck,
-                is_busy,
-                this.was_busy,
-                cx,
-            );
-            let Poll::Ready((reason, has_runtime_ended)) = polled else {
-                recheck.forget_events();
+            let Poll::Ready((reason, has_runtime_ended)) = this.poll_end(cx) else {
+                this.recheck.event_polls = None;
                 return Poll::Pending;
             };
             // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.
             if this.graceful.is_some() || has_runtime_ended {
-                let (in_flight, _) = this.guard.requests.in_flight();
+                let in_flight = this.guard.requests.state().count;
                 break Ended::new(reason, Some(in_flight), Ok(()));
             }
             if mem::take(&mut has_polled_events) {
+                let is_http2 = this.guard.requests.state().is_http2 == Some(true);
                 let grace = match reason {
                     // Such a connection waits for the rest of the head.
-                    Reason::Header if !this.guard.requests.is_http2() => Duration::ZERO,
-                    _ => this.guard.connections.limits().grace,
+                    Reason::Header if !is_http2 => Duration::ZERO,
+                    _ => this.guard.connections.shared.limits.grace,
                 };
                 *this.graceful = Some((reason, saturating_add(Instant::now(), grace)));
-                connection.graceful_shutdown();
+                let connection = this.connection.as_mut().as_pin_mut();
+                connection.map(C::graceful_shutdown);
                 continue;
             }
-            ready!(recheck.poll_events(&this.guard.connections, cx));
+            ready!(this.recheck.poll_events(&this.guard.connections, cx));
             has_polled_events = true;
         };
         this.connection.set(None);
-        *this.recheck = None;
         this.guard.end(Some((ended.reason(), ended.is_cut())));
         Poll::Ready(ended)
     }
 }
 
-/// Returns why the connection must end, and whether it must end at once because its runtime has ended. Returns pending if
-/// it must wait.
-#[track_caller]
-fn poll_end(
-    guard: &ConnectionGuard,
-    graceful: Graceful,
-    recheck: &mut Recheck,
-    is_busy: bool,
-    was_busy: &mut bool,
-    cx: &mut Context<'_>,
-) -> Poll<(Reason, bool)> {
-    let is_due = recheck.is_due(&guard.connections, cx);
-    let has_become_idle = *was_busy && !is_busy;
-    if !is_due && !has_become_idle {
-        return Poll::Pending;
-    }
-    *was_busy = is_busy;
-    loop {
-        match next(graceful, guard, Instant::now()) {
-            Ok(until) => {
-                if ready!(recheck.poll_until(until, cx)).is_err() {
-                    return Poll::Ready((reason_or(graceful, Reason::Shutdown), true));
+impl<C> Projected<'_, C> {
+    /// Returns why the connection must end, and whether it must end at once because its runtime has ended. Returns pending
+    /// if it must wait.
+    #[track_caller]
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<(Reason, bool)> {
+        let is_busy = self.guard.requests.end_written();
+        let is_due = self.recheck.is_due(&self.guard.connections, cx);
+        let has_become_idle = *self.was_busy && !is_busy;
+        if !is_due && !has_become_idle {
+            return Poll::Pending;
+        }
+        *self.was_busy = is_busy;
+        loop {
+            match self.next(Instant::now()) {
+                Ok(until) => {
+                    if ready!(self.recheck.poll_until(until, cx)).is_err() {
+                        return Poll::Ready((self.reason_or(Reason::Shutdown), true));
+                    }
+                }
+                Err(reason) => {
+                    self.recheck.is_set = false;
+                    return Poll::Ready((reason, false));
                 }
             }
-            Err(reason) => {
-                recheck.is_set = false;
-                return Poll::Ready((reason, false));
-            }
         }
+    }
+
+    /// Returns the instant until which the connection must wait, or why it must end at the instant `now`.
+    ///
+    /// While requests are in flight, the connection must also check again when they have ended.
+    fn next(&self, now: Instant) -> Result<Instant, Reason> {
+        if let Some((reason, until)) = *self.graceful {
+            return wait_or(now, until, reason);
+        }
+        let connections = &self.guard.connections;
+        if connections.is_shut_down() {
+            return Err(Reason::Shutdown);
+        }
+        let limit = connections.shared.limits.idle.unwrap_or(Duration::MAX);
+        let age = wait_or(now, self.guard.max_age, Reason::MaxAge)?;
+        let requests = self.guard.requests.state();
+        let idle = match requests.count {
+            0 => wait_or(now, saturating_add(requests.ended, limit), Reason::Idle)?,
+            _ => saturating_add(now, limit.max(LEAST_WAIT)),
+        };
+        let head = requests.first_head;
+        let head = head.map_or(Ok(age), |until| wait_or(now, until, Reason::Header))?;
+        Ok(age.min(idle).min(head))
+    }
+
+    /// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
+    fn reason_or(&self, otherwise: Reason) -> Reason {
+        self.graceful.map_or(otherwise, |(reason, _)| reason)
     }
 }

@@ -15,10 +15,9 @@
 
 use std::{
     future::Future as _,
-    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind},
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use tokio::{
@@ -29,6 +28,7 @@ use tokio::{
 use tokio_wheel::{Sleep, error::TimerShutdown, sleep_until};
 
 use super::connections::Connections;
+use crate::limit::quiet;
 
 /// Wakes the task of one connection.
 #[derive(Debug)]
@@ -39,23 +39,9 @@ pub(super) struct Recheck {
     /// Waits for the shutdown. `None` before the first poll, and after the shutdown has begun.
     shutdown: Option<Pin<Box<OwnedNotified>>>,
     /// Waits for event polls, before a graceful shutdown.
-    event_polls: Option<oneshot::Receiver<()>>,
+    pub(super) event_polls: Option<oneshot::Receiver<()>>,
     /// The waker that `shutdown` and `sleep` wake.
     waker: Waker,
-}
-
-/// Wakes a task and catches the panic of its waker. Otherwise the panic would end the call that wakes all other
-/// connections (`recheck::a_panicking_waker_harms_no_other_connection`).
-struct Quiet(Waker);
-
-fn quiet(cx: &Context<'_>) -> Waker {
-    Arc::new(Quiet(cx.waker().clone())).into()
-}
-
-impl Wake for Quiet {
-    fn wake(self: Arc<Self>) {
-        let _caught = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref()));
-    }
 }
 
 // User code never runs while the fields change.
@@ -92,17 +78,12 @@ impl Recheck {
     /// Waits until the runtime has read what the kernel has received.
     #[track_caller]
     pub(super) fn poll_events(&mut self, connections: &Connections, cx: &Context<'_>) -> Poll<()> {
-        let start = || connections.event_polls().wait();
+        let start = || connections.shared.event_polls.wait();
         let wait = self.event_polls.get_or_insert_with(start);
         let polled = pin!(unconstrained(wait)).poll(&mut Context::from_waker(&quiet(cx)));
         let _ended = ready!(polled);
-        self.forget_events();
-        Poll::Ready(())
-    }
-
-    /// Ends the wait of [`poll_events`](Self::poll_events), because the connection stays open.
-    pub(super) fn forget_events(&mut self) {
         self.event_polls = None;
+        Poll::Ready(())
     }
 
     /// Waits until `deadline`. Returns an error if the runtime has ended.

@@ -43,22 +43,22 @@ use crate::limit::lock;
 #[derive(Debug)]
 pub(super) struct Requests(Mutex<State>);
 
-#[derive(Debug)]
-struct State {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
     /// The number of requests in flight.
-    count: usize,
+    pub(super) count: usize,
     /// How many of them have a response that hyper has taken.
     taken: usize,
     /// The instant at which `taken` last became `count`, or at which a blocked connection then wrote the rest.
-    ended: Instant,
+    pub(super) ended: Instant,
     /// Whether the I/O was flushed after its last write, and after hyper has taken the last response.
     is_flushed: bool,
     /// Whether the I/O could not accept all bytes since it was last flushed.
     is_blocked: bool,
     /// Whether the connection uses HTTP/2. `None` until it has written something.
-    is_http2: Option<bool>,
+    pub(super) is_http2: Option<bool>,
     /// The instant at which the head of the first request must be complete. `None` without a limit, and afterwards.
-    first_head: Option<Instant>,
+    pub(super) first_head: Option<Instant>,
 }
 
 impl State {
@@ -86,18 +86,9 @@ impl Requests {
         lock(&self.0).first_head = Some(until);
     }
 
-    pub(super) fn first_head(&self) -> Option<Instant> {
-        lock(&self.0).first_head
-    }
-
-    pub(super) fn is_http2(&self) -> bool {
-        lock(&self.0).is_http2 == Some(true)
-    }
-
-    /// Returns how many requests are in flight, and when the last request ended.
-    pub(super) fn in_flight(&self) -> (usize, Instant) {
-        let state = lock(&self.0);
-        (state.count, state.ended)
+    /// Returns the state at this moment.
+    pub(super) fn state(&self) -> State {
+        *lock(&self.0)
     }
 
     /// Ends the requests whose responses are written, and returns whether others are in flight. The connection was
@@ -296,6 +287,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    impl Requests {
+        /// Returns how many requests are in flight, and when the last request ended.
+        fn in_flight(&self) -> (usize, Instant) {
+            (self.state().count, self.state().ended)
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_last_end_counts() {

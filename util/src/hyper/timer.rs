@@ -10,7 +10,7 @@ use std::{
 use ::hyper::rt;
 use tokio_wheel::{Sleep, Timer};
 
-use crate::limit::{sleep, sleep_until};
+use crate::limit::{saturating_add, sleep_until};
 
 /// A timer for hyper. It uses the default timer or a [`Timer`] that you pass.
 ///
@@ -102,7 +102,7 @@ impl WheelTimer {
 
 impl rt::Timer for WheelTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(WheelSleep(sleep(self.timer.as_ref(), duration)))
+        self.sleep_until(saturating_add(tokio::time::Instant::now(), duration).into())
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {

@@ -46,7 +46,7 @@ use crate::{
 };
 use bounded_wheel::NEVER;
 use futures_core::Stream;
-use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
+use tokio::task::coop::RestoreOnPending;
 
 /// The maximum number of steps in one poll. These steps take at most a millisecond.
 ///
@@ -98,9 +98,9 @@ impl<K> Reaper<K> {
         Self {
             shards,
             alarm,
-            sweep: Sweep::ENDED,
+            sweep: Sweep::default(),
             yields: Yields::default(),
-            starved: Starved::new(),
+            starved: Starved::default(),
         }
     }
 
@@ -267,21 +267,16 @@ impl<K> Reaper<K> {
     /// A shed does not wait for the clock, and uses its own sweeps.
     #[track_caller]
     fn poll_key(&mut self, sheds: bool, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let mut budget = None;
-        // The poll may act without budget after a poll that had none: see `Starved`.
-        if !self.starved.had_budget() || has_budget_remaining() {
-            budget = Some(ready!(self.starved.record(poll_proceed(cx))));
-        }
+        let unit = ready!(self.starved.take_unit(cx));
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
         let mut reached = 0;
-        let mut shed = Sweep::ENDED;
+        let mut shed = Sweep::default();
         let sweep = if sheds { &mut shed } else { &mut self.sweep };
         loop {
             if let Some(key) = sweep.next_key(&self.shards, &mut steps) {
-                budget.inspect(RestoreOnPending::made_progress);
-                self.yields.was_of_use();
+                unit.inspect(RestoreOnPending::made_progress);
                 return Poll::Ready(Some(key));
             }
             if steps == 0 {

@@ -15,7 +15,9 @@ use bounded_wheel::Tick;
 const BATCH: usize = 64;
 
 /// The progress of a sweep.
-#[derive(Clone, Copy)]
+///
+/// The default is a sweep to tick 0, which has passed.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Sweep {
     /// The tick of the sweep.
     until: Tick,
@@ -24,12 +26,6 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// A sweep that has visited all shards.
-    pub(super) const ENDED: Self = Self {
-        until: 0,
-        next_shard: usize::MAX,
-    };
-
     pub(super) fn to(until: Tick) -> Self {
         let next_shard = 0;
         Self { until, next_shard }

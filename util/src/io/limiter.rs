@@ -16,7 +16,7 @@ use super::{
     LimitExceeded::{self, IdleTimeout, MinReadRate, MinWriteRate, ReadTimeout, WriteTimeout},
     Limits, MinRate,
 };
-use crate::limit::{Starved, nanos, poll_limit, saturating_add};
+use crate::limit::{Starved, nanos, saturating_add};
 use tokio_wheel::{Sleep, sleep_until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,26 +70,21 @@ impl Limiter {
         (self.writes).set(writes, limits.min_write_rate, idle_differs);
     }
 
-    /// Polls an operation. Returns an error if the operation has exceeded a limit. `moved` returns the number
-    /// of bytes that a ready operation has moved.
-    pub(super) fn poll<T>(
+    /// Polls an operation, which returns the number of bytes that it has moved. Returns an error if the operation has
+    /// exceeded a limit.
+    pub(super) fn poll(
         &mut self,
         operation: Operation,
         cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
-        moved: impl FnOnce(&T) -> usize,
-    ) -> Poll<io::Result<T>> {
-        // The budget matters only if the operation waited before this poll. Other polls skip the look-up of
-        // the budget.
-        let (side, _) = self.sides(operation);
-        let had_budget = side.since.is_some() && side.starved.had_budget();
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         match poll(cx) {
             Poll::Ready(result) => {
-                self.end(operation, result.as_ref().map_or(0, moved));
+                self.end(operation, *result.as_ref().unwrap_or(&0));
                 Poll::Ready(result)
             }
             Poll::Pending => {
-                let exceeded = ready!(self.poll_exceeded(operation, had_budget, cx));
+                let exceeded = ready!(self.poll_exceeded(operation, cx));
                 Poll::Ready(Err(exceeded.into()))
             }
         }
@@ -108,12 +103,7 @@ impl Limiter {
 
     /// Polls the limits of a waiting operation. The result is ready when the operation has exceeded a limit. If it reaches
     /// two limits at the same time, the result is the first in the order of the table in the documentation.
-    fn poll_exceeded(
-        &mut self,
-        operation: Operation,
-        had_budget: bool,
-        cx: &mut Context<'_>,
-    ) -> Poll<LimitExceeded> {
+    fn poll_exceeded(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<LimitExceeded> {
         let idle = self.idle;
         let (side, _) = self.sides(operation);
         let (timeout, rate) = (side.timeout, side.rate);
@@ -135,8 +125,7 @@ impl Limiter {
         if side.alarm.deadline() != due {
             Pin::new(&mut side.alarm).reset(due);
         }
-        let elapsed = poll_limit(&mut side.alarm, had_budget, cx);
-        ready!(side.starved.record(elapsed));
+        ready!(side.starved.poll_limit(&mut side.alarm, cx));
         side.end_wait(0);
         let is_read = operation == Operation::Read;
         Poll::Ready(match rate {
@@ -208,7 +197,7 @@ impl Side {
             used: 0,
             moved: 0,
             is_measured: false,
-            starved: Starved::new(),
+            starved: Starved::default(),
         }
     }
 

@@ -126,10 +126,10 @@
 //! | `new`, then a setter | `with_limits(inner, Limits::new().read_timeout(t))`, or `new` and `set_limits` |
 //! | `set_timeout(Some(t))` of a reader, `set_read_timeout(Some(t))` | `set_limits(stream.limits().read_timeout(t))` |
 //! | `set_timeout(Some(t))` of a writer, `set_write_timeout(Some(t))` | `set_limits(stream.limits().write_timeout(t))` |
-//! | a setter with `None` | `let mut limits = stream.limits(); limits.read_timeout = None; stream.set_limits(limits);` |
+//! | a setter with `None` | `set_limits` with limits that lack this one |
 //! | `AsyncSeek` | none: the stream is for sockets |
 //! | a setter whose name ends in `_pinned` | `set_limits_pinned`, which few programs need: the stream is `Unpin` if the inner stream is |
-//! | `timeout()`, `read_timeout()`, `write_timeout()` | `limits().read_timeout`, `limits().write_timeout` |
+//! | `timeout()`, `read_timeout()`, `write_timeout()` | `limits()` |
 //! | an error of the kind `TimedOut` | the same, which contains a [`LimitExceeded`] |
 //! | a timeout restarts in `set_timeout_pinned` only | each changed limit restarts the timeouts of its direction |
 //! | 272 bytes in addition to the inner stream | 200 bytes |

@@ -266,8 +266,7 @@ impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
             ready!(this.inner.poll_read(cx, buf))?;
             Poll::Ready(Ok(buf.filled().len().saturating_sub(before)))
         };
-        let read = (this.limiter).poll(Operation::Read, cx, poll, |&bytes| bytes);
-        read.map_ok(|_| ())
+        (this.limiter).poll(Operation::Read, cx, poll).map_ok(drop)
     }
 }
 
@@ -278,20 +277,19 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let poll = |cx: &mut Context<'_>| this.inner.poll_write(cx, buf);
-        (this.limiter).poll(Operation::Write, cx, poll, |&bytes| bytes)
+        (this.limiter).poll(Operation::Write, cx, |cx| this.inner.poll_write(cx, buf))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx);
-        (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
+        let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx).map_ok(|()| 0);
+        (this.limiter).poll(Operation::Flush, cx, poll).map_ok(drop)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx);
-        (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
+        let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx).map_ok(|()| 0);
+        (this.limiter).poll(Operation::Flush, cx, poll).map_ok(drop)
     }
 
     fn poll_write_vectored(
@@ -300,8 +298,9 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let poll = |cx: &mut Context<'_>| this.inner.poll_write_vectored(cx, bufs);
-        (this.limiter).poll(Operation::Write, cx, poll, |&bytes| bytes)
+        (this.limiter).poll(Operation::Write, cx, |cx| {
+            this.inner.poll_write_vectored(cx, bufs)
+        })
     }
 
     fn is_write_vectored(&self) -> bool {

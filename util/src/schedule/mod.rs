@@ -93,7 +93,8 @@ use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_wheel::{Duration, Timer};
 
-use crate::{ground::unwind, limit::saturating_add};
+use crate::ground::unwind;
+use crate::limit::{notified, saturating_add};
 use entry::Entry;
 use list::Shard;
 use work::{Periodic, Work};
@@ -693,7 +694,7 @@ impl Scheduler {
             if self.shards.iter().all(|it| it.is_idle()) {
                 return;
             }
-            idle.await;
+            notified(idle).await;
         }
     }
 

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::{task::yield_now, time::Instant};
 use tokio_stream::adapters::Fuse;
 
-use crate::limit::{Starved, poll_limit};
+use crate::limit::Starved;
 use tokio_wheel::{Sleep, sleep};
 
 /// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
@@ -43,8 +43,8 @@ pin_project! {
         // The items of the current chunk.
         items: Vec<S::Item>,
         max_size: usize,
-    starved: Starved,
-        }
+        starved: Starved,
+    }
 }
 
 impl<S: Stream> ChunksTimeout<S> {
@@ -57,7 +57,7 @@ impl<S: Stream> ChunksTimeout<S> {
             duration,
             items: Vec::new(),
             max_size,
-            starved: Starved::new(),
+            starved: Starved::default(),
         }
     }
 
@@ -93,7 +93,6 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
-        let had_budget = this.starved.had_budget();
         while let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) {
             let Some(item) = item else {
                 let last = mem::take(this.items);
@@ -121,8 +120,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         if this.items.is_empty() {
             return Poll::Pending;
         }
-        let elapsed = poll_limit(this.limit, had_budget, cx);
-        ready!(this.starved.record(elapsed));
+        ready!(this.starved.poll_limit(this.limit, cx));
         Poll::Ready(Some(mem::take(this.items)))
     }
 

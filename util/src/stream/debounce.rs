@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::task::yield_now;
 use tokio_stream::adapters::Fuse;
 
-use crate::limit::{Starved, has_budget_remaining, poll_limit};
+use crate::limit::{Starved, has_budget_remaining};
 use tokio_wheel::{Sleep, sleep};
 
 /// The number of items that one poll takes at most. Then other tasks run, because an inner stream may always be ready.
@@ -38,8 +38,8 @@ pin_project! {
         // The sleep until the stream yields `latest`. It is valid only while there is such an item.
         pause: Sleep,
         duration: Duration,
-    starved: Starved,
-        }
+        starved: Starved,
+    }
 }
 
 impl<S: Stream> Debounce<S> {
@@ -49,7 +49,7 @@ impl<S: Stream> Debounce<S> {
             latest: None,
             pause: sleep(duration),
             duration,
-            starved: Starved::new(),
+            starved: Starved::default(),
         }
     }
 }
@@ -59,7 +59,6 @@ impl<S: Stream> Stream for Debounce<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
-        let had_budget = this.starved.had_budget();
         let mut items = 0;
         while let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) {
             if item.is_none() {
@@ -83,8 +82,7 @@ impl<S: Stream> Stream for Debounce<S> {
         if this.latest.is_none() {
             return Poll::Pending;
         }
-        let elapsed = poll_limit(this.pause, had_budget, cx);
-        ready!(this.starved.record(elapsed));
+        ready!(this.starved.poll_limit(this.pause, cx));
         Poll::Ready(this.latest.take())
     }
 }

@@ -106,12 +106,9 @@ impl<F: FnMut() -> Duration> JitteredInterval<F> {
     fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
         let (tick, period) = (self.sleep.deadline(), (self.period)());
-        let (next, now) = (saturating_add(tick, period), Instant::now());
-        let next = if next < now {
-            saturating_add(now, period)
-        } else {
-            next
-        };
+        let now = Instant::now();
+        let is_late = saturating_add(tick, period) < now;
+        let next = saturating_add(if is_late { now } else { tick }, period);
         Pin::new(&mut self.sleep).reset(next);
         Poll::Ready(tick)
     }

@@ -1,16 +1,18 @@
 //! `Timeout` and `TimeoutRepeating`: errors for late items.
 
 use std::{
-    pin::Pin,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
+use tokio::task::coop::{RestoreOnPending, unconstrained};
 use tokio_stream::adapters::Fuse;
 
-use crate::limit::{Starved, poll_limit, poll_tick};
+use crate::limit::Starved;
 use tokio_wheel::{Interval, Sleep, error::Elapsed, sleep};
 
 pin_project! {
@@ -33,7 +35,7 @@ pin_project! {
         // Whether the stream has already yielded the error for the next item.
         reported: bool,
         starved: Starved,
-        }
+    }
 }
 
 impl<S: Stream> Timeout<S> {
@@ -43,7 +45,7 @@ impl<S: Stream> Timeout<S> {
             limit: sleep(duration),
             duration,
             reported: false,
-            starved: Starved::new(),
+            starved: Starved::default(),
         }
     }
 }
@@ -53,7 +55,6 @@ impl<S: Stream> Stream for Timeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
-        let had_budget = this.starved.had_budget();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
                 Pin::new(this.limit).reset_after(*this.duration);
@@ -64,8 +65,7 @@ impl<S: Stream> Stream for Timeout<S> {
         if *this.reported {
             return Poll::Pending;
         }
-        let elapsed = poll_limit(this.limit, had_budget, cx);
-        ready!(this.starved.record(elapsed));
+        ready!(this.starved.poll_limit(this.limit, cx));
         *this.reported = true;
         Poll::Ready(Some(Err(Elapsed::new())))
     }
@@ -95,7 +95,7 @@ pin_project! {
         stream: Fuse<S>,
         interval: Interval,
         starved: Starved,
-        }
+    }
 }
 
 impl<S: Stream> TimeoutRepeating<S> {
@@ -103,7 +103,7 @@ impl<S: Stream> TimeoutRepeating<S> {
         Self {
             stream: tokio_stream::StreamExt::fuse(stream),
             interval,
-            starved: Starved::new(),
+            starved: Starved::default(),
         }
     }
 }
@@ -113,15 +113,16 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
-        let had_budget = this.starved.had_budget();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
                 this.interval.reset();
             }
             return Poll::Ready(item.map(Ok));
         }
-        let ticked = poll_tick(this.interval, had_budget, cx);
-        ready!(this.starved.record(ticked));
+        let unit = ready!(this.starved.take_unit(cx));
+        let tick = unconstrained(poll_fn(|cx| this.interval.poll_tick(cx)));
+        ready!(pin!(tick).poll(cx));
+        unit.inspect(RestoreOnPending::made_progress);
         Poll::Ready(Some(Err(Elapsed::new())))
     }
 

@@ -94,7 +94,7 @@ use pin_project_lite::pin_project;
 use tokio_wheel::{Sleep, error::Elapsed, sleep};
 use tower_service::Service;
 
-use crate::limit::{has_budget_remaining, poll_limit};
+use crate::limit::Starved;
 pub(crate) use service::service;
 
 /// A boxed error: the error of the inner service, or an `Elapsed`.
@@ -193,7 +193,11 @@ where
         let limit = self.layer.limit.limit(&request);
         let response = self.inner.call(request);
         let limit = limit.map(sleep);
-        ResponseFuture { response, limit }
+        ResponseFuture {
+            response,
+            limit,
+            starved: Starved::default(),
+        }
     }
 }
 
@@ -219,6 +223,7 @@ pin_project! {
         response: F,
         // `None` means no limit. Then the future registers no entry.
         limit: Option<Sleep>,
+        starved: Starved,
     }
 }
 
@@ -232,14 +237,13 @@ where
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let had_budget = has_budget_remaining();
         if let Poll::Ready(response) = this.response.poll(cx) {
             return Poll::Ready(response.map_err(Into::into));
         }
         let Some(limit) = this.limit else {
             return Poll::Pending;
         };
-        poll_limit(limit, had_budget, cx).map(|()| Err(Elapsed::new().into()))
+        (this.starved.poll_limit(limit, cx)).map(|()| Err(Elapsed::new().into()))
     }
 }
 

@@ -1,6 +1,4 @@
-//! The order in which elements are returned, and what tokio-util's queue does not have: `expired` and `FusedStream`.
-
-use futures_core::FusedStream;
+//! The order in which elements are returned, and what tokio-util's queue does not have: `expired`.
 
 use super::*;
 
@@ -44,20 +42,4 @@ async fn expired_is_cancel_safe() {
     drop(queue.expired());
     assert_eq!(queue.len(), 1, "it has expired and is in the queue");
     assert_eq!(queue.expired().await.unwrap().into_inner(), 7);
-}
-
-/// An insertion after the end makes the queue a live stream again.
-#[tokio::test(start_paused = true)]
-async fn an_empty_queue_is_terminated_until_the_next_insertion() {
-    let mut queue = DelayQueue::new();
-    for _ in 0..2 {
-        assert!(queue.is_terminated());
-        let key = queue.insert(7, ms(10));
-        assert!(!queue.is_terminated());
-        queue.remove(&key);
-        assert!(queue.is_terminated());
-        queue.insert(8, ms(10));
-        assert_eq!(queue.next().await.unwrap().into_inner(), 8);
-        assert!(queue.next().await.is_none());
-    }
 }

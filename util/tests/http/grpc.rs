@@ -190,7 +190,10 @@ async fn told(in_scope: bool, given: Option<&'static str>) -> Option<HeaderValue
     });
     let handler = async {
         tokio_wheel::sleep(secs(1)).await;
-        GrpcTimeoutLayer::new().layer(look).oneshot(request).await
+        TimeoutHeaderLayer::grpc()
+            .layer(look)
+            .oneshot(request)
+            .await
     };
     let response = match in_scope {
         true => within(secs(3), handler).await.unwrap(),

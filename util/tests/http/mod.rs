@@ -35,7 +35,7 @@ use hyper::{
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep, sleep_until};
 use tokio_wheel_util::deadline::{Deadline, Exceeded, remaining, within};
 use tokio_wheel_util::http::{
-    BodyLimits, EXPECTED_RQ_TIMEOUT_MS, GrpcTimeoutLayer, LimitExceeded, RequestBodyTimeoutLayer,
+    BodyLimits, EXPECTED_RQ_TIMEOUT_MS, LimitExceeded, RequestBodyTimeoutLayer,
     ResponseBodyTimeoutLayer, TimeoutBody, TimeoutHeaderLayer, TimeoutLayer, format_grpc_timeout,
     parse_grpc_timeout,
 };

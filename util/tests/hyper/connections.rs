@@ -248,3 +248,16 @@ fn hyper_discards_responses_with_pipeline_flush() {
         assert_eq!(answer, expected, "pipeline_flush({is_enabled})");
     }
 }
+
+/// The waker of the first caller panics when the last connection ends.
+#[tokio::test]
+async fn a_panicking_waker_harms_no_other_that_waits_for_the_shutdown() {
+    let connections = Connections::new(Limits::new());
+    let last = connections.open().unwrap();
+    let (hostile, (wakes, waker)) = (Hook::on_wake(quiet_panic), Wakes::new());
+    let mut waits = [(); 2].map(|()| Box::pin(connections.shutdown()));
+    assert!(poll(&mut waits[0], &hostile.waker()).is_pending());
+    assert!(poll(&mut waits[1], &waker).is_pending());
+    drop(last);
+    assert!(hostile.has_run() && wakes.count() == 1);
+}

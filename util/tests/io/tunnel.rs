@@ -228,33 +228,6 @@ async fn a_tunnel_that_fails_has_its_counts_and_the_side() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn interrupted_operations_are_repeated() {
-    let interrupted = || io::Error::from(ErrorKind::Interrupted);
-    let a = Builder::new().read_error(interrupted()).read(b"12").build();
-    let b = Builder::new()
-        .write_error(interrupted())
-        .write(b"12")
-        .build();
-    assert_end(&tunnel(a, b).await, "Closed", 2, 0);
-}
-
-/// Other tasks run meanwhile, and the limit ends the tunnel.
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_is_always_interrupted_is_idle() {
-    let (inner, _peer) = duplex(64);
-    let failing = Failing {
-        inner,
-        kind: ErrorKind::Interrupted,
-        operation: Arc::new(Mutex::new("read")),
-    };
-    let running = tokio::spawn(tunnel(failing, tokio::io::empty()).idle(secs(10)));
-    tokio::task::yield_now().await;
-    assert!(!running.is_finished());
-    advance(secs(11)).await;
-    assert_end(&running.await.unwrap(), "Idle", 0, 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_writer_that_takes_nothing_fails() {
     let (a, mut client) = duplex(4);
     client.write_u8(1).await.unwrap();

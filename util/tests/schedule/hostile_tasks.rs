@@ -197,3 +197,29 @@ fn a_task_that_ends_during_a_shutdown_leaves_the_others() {
     assert!(poll(&mut first, &hook.waker()).is_pending());
     assert_eq!(scheduler.shutdown().len(), 2);
 }
+
+/// A waker of `wait_idle` panics after the last run, whose output panics as it is dropped. Others wait as well.
+#[test]
+fn a_panicking_waker_harms_no_other_that_waits_for_the_last_run() {
+    for output_panics in [false, true] {
+        does_not_hang(move || {
+            paused().block_on(async {
+                let scheduler = Scheduler::new();
+                let output = output_panics.then(|| PanicsOnDrop);
+                drop(scheduler.schedule(ms(5), async move {
+                    sleep(ms(5)).await;
+                    output
+                }));
+                sleep(ms(7)).await;
+                let hostile = Hook::on_wake(quiet_panic);
+                let mut first = Box::pin(scheduler.wait_idle());
+                assert_pending!(poll(&mut first, &hostile.waker()));
+                let (wakes, waker) = Wakes::new();
+                let mut second = Box::pin(scheduler.wait_idle());
+                assert_pending!(poll(&mut second, &waker));
+                sleep(ms(10)).await;
+                assert!(hostile.has_run() && wakes.count() == 1);
+            });
+        });
+    }
+}

@@ -81,14 +81,16 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
     });
 }
 
-/// The scheduler's runtime has ended, or that of its timer.
+/// The scheduler's runtime has ended, or that of its timer. A task may still wait, so the scheduler is also full.
 #[test]
 fn a_scheduler_on_the_timer_of_another_runtime_refuses_tasks_after_either_end() {
     for timers_runtime_ends in [false, true] {
         let (home, other) = (current_thread(), current_thread());
         let timer = other.block_on(async { Timer::current() });
-        let scheduler = home.block_on(async { Scheduler::builder().timer(&timer).build() });
+        let builder = Scheduler::builder().timer(&timer).max_pending(1);
+        let scheduler = home.block_on(async { builder.build() });
         assert!(!scheduler.is_shutdown());
+        drop(scheduler.schedule(secs(60), async {}).unwrap());
         let kept = match timers_runtime_ends {
             true => (home, drop(other)).0,
             false => (other, drop(home)).0,
@@ -98,8 +100,8 @@ fn a_scheduler_on_the_timer_of_another_runtime_refuses_tasks_after_either_end() 
             let refused = scheduler.schedule(delay, async {}).unwrap_err();
             assert!(refused.is_shutdown());
         }
-        assert_eq!(scheduler.pending(), 0);
         drop(kept);
+        assert_eq!(scheduler.pending(), 0);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A server without descriptors tries again after a pause. Up to 99 clients in a row that have left cost no time.
+/// A server without descriptors tries again after a pause. A client that has left costs no time.
 #[test]
 fn a_server_goes_on_after_failed_accepts() {
     let errors = [
@@ -11,9 +11,9 @@ fn a_server_goes_on_after_failed_accepts() {
         (Errno::NOBUFS, 1_000),
         (Errno::NOMEM, 1_000),
         (Errno::INVAL, 1_000),
-        (Errno::CONNABORTED, 10),
-        (Errno::CONNRESET, 10),
-        (Errno::CONNREFUSED, 10),
+        (Errno::CONNABORTED, 0),
+        (Errno::CONNRESET, 0),
+        (Errno::CONNREFUSED, 0),
     ];
     each(async |protocol| {
         for (errno, pauses) in errors {
@@ -62,12 +62,6 @@ fn endless_errors_neither_spin_nor_keep_others_from_running() {
             let server = serve(listener, app()).with_graceful_shutdown(sleep(secs(10)));
             server.await.unwrap();
             assert_eq!(calls.load(Relaxed), 1_000);
-
-            let calls = Arc::<AtomicUsize>::default();
-            let listener = AtOnce(calls.clone(), Some(io::ErrorKind::ConnectionReset));
-            let server = serve(listener, app()).with_graceful_shutdown(sleep(secs(10)));
-            server.await.unwrap();
-            assert_eq!(calls.load(Relaxed), 100_000);
 
             // Between two clients that have left, other tasks run.
             let calls = Arc::<AtomicUsize>::default();

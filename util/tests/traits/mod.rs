@@ -16,7 +16,7 @@ use std::{
     rc::Rc,
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use tokio_wheel_util::{
     delay_queue::{DelayQueue, Expired, Key},
@@ -47,7 +47,7 @@ assert_not_impl_any!(DelayQueue<Cell<u8>>: Sync, RefUnwindSafe);
 assert_impl_all!(DelayQueue<Nothing>: Unpin);
 assert_not_impl_any!(DelayQueue<Nothing>: Send, Sync, UnwindSafe, RefUnwindSafe);
 assert_impl_all!(DelayQueue<PhantomPinned>: Unpin);
-assert_impl_all!(DelayQueue<u8>: Default, Stream<Item = Expired<u8>>, FusedStream);
+assert_impl_all!(DelayQueue<u8>: Default, Stream<Item = Expired<u8>>);
 assert_not_impl_any!(DelayQueue<u8>: Clone);
 assert_impl_all!(Key: Copy, Debug, Eq, Hash);
 

@@ -11,7 +11,7 @@ use tokio_wheel_benches::{
     model::Operation,
     peer::{Peer as _, PeerKind, TokioAlt, alternative},
     process,
-    saturated::{LASTING, Load, Scene},
+    saturated::{Load, Scene},
     stats::in_round,
     wakeup,
 };
@@ -25,19 +25,14 @@ const COMPARED: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
 
 const SLOW: [&str; 4] = ["touch", "insert_remove", "replace", "drain"];
 
-/// The loads of a saturated runtime: tasks that are always ready, and microseconds of a poll.
-const LOADS: [(usize, u64); 3] = [(50, 100), (200, 10), (30, 200)];
-const SUSTAINED_LOADS: [(usize, u64); 3] = [(100, 100), (200, 100), (400, 50)];
-const CROWD_LOADS: [(usize, u64); 4] = [(0, 100), (50, 100), (300, 100), (1_000, 100)];
-
 /// The numbers of idle timers, how many sleeps fire each second, and how many have one deadline.
 const IDLE: [u64; 3] = [0, 300_000, 1_000_000];
 const RATE: u64 = 10_000;
 const CROWD: u64 = 20_000;
 
-/// How long samples of a saturated runtime last in the comparison, with `--quick`, and when sustained.
+/// How long samples of a saturated runtime last, usually and at most with `--quick`, and when sustained.
 const SHORT: Duration = Duration::from_millis(1_500);
-const SATURATED_QUICK: Duration = Duration::from_secs(2);
+const QUICK: Duration = Duration::from_secs(2);
 const SUSTAINED: Duration = Duration::from_secs(5);
 
 /// Workers, tasks that are always ready, and microseconds of a poll.
@@ -47,6 +42,9 @@ pub(crate) const REQUIRED: [Ready; 2] = [(1, 50, 100), (2, 30, 200)];
 
 /// Workers, tasks that block, and microseconds of a block.
 const BLOCKED: Ready = (2, 1, 300_000);
+
+/// Workers, tasks that wait for a broadcast, and microseconds of the work of each.
+const BROADCAST: Ready = (2, 5_000, 5);
 
 pub(crate) type Turn = Vec<Job>;
 
@@ -129,6 +127,7 @@ fn beside_idle() -> Vec<Turn> {
     let mut loads = vec![
         load(Scene::Sleeps, two, 0, SHORT),
         load(Scene::Steady, two, 0, SHORT),
+        load(Scene::Broadcast, BROADCAST, 0, SHORT),
     ];
     for ready in [one, two] {
         let beside = |&idle| load(Scene::Sleeps, ready, idle, SHORT);
@@ -229,46 +228,54 @@ pub(crate) fn cores_in_use() -> Vec<Turn> {
 
 #[derive(clap::Args)]
 pub(crate) struct Saturated {
-    /// What runs beside the load, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "sleeps")]
+    /// Measures only these scenes, separated by commas.
+    #[arg(long, value_delimiter = ',')]
     scene: Vec<Scene>,
-    /// Takes samples of two seconds. Other samples last 9.3 s, or 5 s for `sustained`. `crowd` ends by itself.
+    /// Takes samples of two seconds of `sustained`, not of five.
     #[arg(long)]
     quick: bool,
-    /// The numbers of worker threads, separated by commas. 0 is a current-thread runtime.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    /// The numbers of worker threads, separated by commas. 0 is a current-thread runtime. By default,
+    /// each scene has those of the whole comparison.
+    #[arg(long, value_delimiter = ',')]
     workers: Vec<usize>,
-    /// How many tasks are always ready, separated by commas, for 100 us in each poll. By default,
-    /// the scene has loads of its own.
+    /// How many tasks are always ready, separated by commas. By default, as in the whole comparison.
     #[arg(long, value_delimiter = ',')]
     tasks: Vec<usize>,
 }
 
 impl Saturated {
     pub(crate) fn turns(&self) -> Vec<Turn> {
-        let asked: Vec<_> = self.tasks.iter().map(|&tasks| (tasks, 100)).collect();
-        let or = |loads| if asked.is_empty() { loads } else { &asked[..] };
-        let (compatible, mut turns) = (compatible(), Vec::new());
-        for &scene in &self.scene {
-            let (loads, counts, lasting) = match scene {
-                // A service is a load of its own.
-                Scene::Service => (&[(0, 0)][..], &IDLE[..], LASTING),
-                Scene::Sustained => (or(&SUSTAINED_LOADS), &[RATE][..], SUSTAINED),
-                Scene::Crowd => (or(&CROWD_LOADS), &[CROWD][..], LASTING),
-                Scene::Broadcast => (&[(5_000, 5)][..], &[0][..], LASTING),
-                Scene::Blocked => (&[(1, 50_000), (1, 300_000)][..], &[0][..], LASTING),
-                Scene::Sleeps | Scene::Steady => (or(&LOADS), &IDLE[..], LASTING),
+        let or = |asked: &[usize], usual| match asked {
+            [] => vec![usual],
+            _ => asked.to_vec(),
+        };
+        let compared = [scenes(), beside_idle()].concat();
+        let mut loads = Vec::new();
+        for job in compared.iter().flatten() {
+            let Task::Saturated(mut load) = job.task else {
+                continue;
             };
-            let lasting = if self.quick { SATURATED_QUICK } else { lasting };
-            for &workers in &self.workers {
-                for &(tasks, length) in loads {
-                    let load = |&count| load(scene, (workers, tasks, length), count, lasting);
-                    let turn = |count| each(&compatible, &Task::Saturated(load(count)));
-                    turns.extend(counts.iter().map(turn));
+            if !self.scene.is_empty() && !self.scene.contains(&load.scene) {
+                continue;
+            }
+            if self.quick {
+                load.lasting = load.lasting.min(QUICK);
+            }
+            for workers in or(&self.workers, load.workers) {
+                for tasks in or(&self.tasks, load.tasks) {
+                    let asked = Load {
+                        workers,
+                        tasks,
+                        ..load
+                    };
+                    if !loads.contains(&asked) {
+                        loads.push(asked);
+                    }
                 }
             }
         }
-        turns
+        let turn = |load| each(&compatible(), &Task::Saturated(load));
+        loads.into_iter().map(turn).collect()
     }
 }
 

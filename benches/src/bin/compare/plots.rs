@@ -12,7 +12,7 @@ use tokio_wheel_benches::{
 
 use crate::{
     job::{CROWDS, beside},
-    report::{Measured, OURS, Series, TOKIO},
+    report::{Measured, OURS, TOKIO},
 };
 
 /// The curves: a timer, whether an earlier timer is pending (only `tokio::time` differs), and what to add to its name.
@@ -31,81 +31,63 @@ const STATES: &str =
 
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    by_pending(measured, &folder.join("cost-by-pending.svg"))?;
-    by_threads(measured, &folder.join("cost-by-threads.svg"))
-}
-
-fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
-    // A logarithmic axis has no zero, so the plot shows zero pending sleeps at one.
-    let x = |pending: f64| pending.max(1.0);
-    let curves = curves(measured, |series| {
-        let places = [false, true].into_iter();
-        let mut places = places.flat_map(|armed| CROWDS.map(|pending| (armed, pending)));
-        let is_at = |&(armed, pending): &(bool, u64)| series.row.name == beside(2, armed, pending);
-        let (armed, pending) = places.find(is_at)?;
-        Some((armed, x(pending as f64), series.median()))
-    });
-    let marks = CROWDS.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
-    let caption =
-        "Setting and canceling a sleep, on each of two threads, by how many others are pending";
-    let title = "other pending sleeps (logarithmic)";
-    lines(path, caption, measured, title, marks.into(), &curves)
-}
-
-fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
-    let curves = curves(measured, |series| {
-        let variant = series.row.name.strip_prefix("churn ")?;
-        let places = [false, true].into_iter();
-        let mut places = places.flat_map(|armed| [1, 2, 4, 8].map(|workers| (workers, armed)));
-        let (workers, armed) = places.find(|&(workers, armed)| variant == name(workers, armed))?;
-        Some((armed, workers as f64, series.median()))
-    });
-    let marks = [1, 2, 4, 8].map(|workers| (f64::from(workers), workers.to_string()));
-    let caption = "Setting and canceling a sleep, on each of 1 to 8 threads at once";
-    let title = format!("worker threads, on {} cores (logarithmic)", measured.cores);
-    lines(path, caption, measured, &title, marks.into(), &curves)
-}
-
-fn lines(
-    path: &Path,
-    caption: &str,
-    measured: &Measured,
-    title: &str,
-    marks: Vec<(f64, String)>,
-    curves: &[Curve],
-) -> Result<()> {
-    Chart {
-        caption,
-        note: STATES,
-        source: &format!(
-            "compare --all, medians of {} rounds on {}",
-            measured.rounds, measured.machine
-        ),
-        x: Axis {
-            title,
-            is_logarithmic: true,
-            marks,
-        },
-        y: "ns per sleep (logarithmic)",
-        curves,
+    Plot {
+        caption: "Setting and canceling a sleep, on each of two threads, by how many others are pending",
+        x: "other pending sleeps (logarithmic)",
+        places: &CROWDS,
+        row: &|pending, armed| beside(2, armed, pending),
     }
-    .draw(path)
+    .draw(measured, &folder.join("cost-by-pending.svg"))?;
+    Plot {
+        caption: "Setting and canceling a sleep, on each of 1 to 8 threads at once",
+        x: &format!("worker threads, on {} cores (logarithmic)", measured.cores),
+        places: &[1, 2, 4, 8],
+        row: &|workers, armed| format!("churn {}", name(workers as usize, armed)),
+    }
+    .draw(measured, &folder.join("cost-by-threads.svg"))
 }
 
-/// Returns the [`CURVES`] with a point. `point` returns whether a figure is armed, place and value.
-fn curves(measured: &Measured, point: impl Fn(&Series) -> Option<(bool, f64, f64)>) -> Vec<Curve> {
-    let curve = |(peer, armed, state): (&str, bool, &str)| {
-        let series = measured.series.iter().filter(|one| one.peer == peer);
-        let points = series.filter_map(&point).filter(|point| point.0 == armed);
-        let mut points: Vec<_> = points.map(|(_, x, y)| (x, y)).collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Curve {
-            name: format!("{}{state}", title(peer)),
-            faint: !armed,
-            points,
+struct Plot<'a> {
+    caption: &'a str,
+    x: &'a str,
+    places: &'a [u64],
+    /// Names the row of a place, beside an earlier timer or not.
+    row: &'a dyn Fn(u64, bool) -> String,
+}
+
+impl Plot<'_> {
+    /// Draws the [`CURVES`] that have a point.
+    fn draw(&self, measured: &Measured, path: &Path) -> Result<()> {
+        // A logarithmic axis has no zero, so the plot shows zero pending sleeps at one.
+        let x = |place: u64| place.max(1) as f64;
+        let curves = CURVES.map(|(peer, armed, state)| {
+            let point = |&place: &u64| {
+                let series = measured.find(&(self.row)(place, armed), peer)?;
+                Some((x(place), series.median()))
+            };
+            Curve {
+                name: format!("{}{state}", title(peer)),
+                faint: !armed,
+                points: self.places.iter().filter_map(point).collect(),
+            }
+        });
+        let mut curves = Vec::from(curves);
+        curves.retain(|curve| !curve.points.is_empty());
+        let marks = self.places.iter();
+        let marks = marks.map(|&place| (x(place), HumanCount(place).to_string()));
+        let (rounds, machine) = (measured.rounds, &measured.machine);
+        Chart {
+            caption: self.caption,
+            note: STATES,
+            source: &format!("compare --all, medians of {rounds} rounds on {machine}"),
+            x: Axis {
+                title: self.x,
+                is_logarithmic: true,
+                marks: marks.collect(),
+            },
+            y: "ns per sleep (logarithmic)",
+            curves: &curves,
         }
-    };
-    let mut curves: Vec<_> = CURVES.map(curve).into();
-    curves.retain(|curve| !curve.points.is_empty());
-    curves
+        .draw(path)
+    }
 }

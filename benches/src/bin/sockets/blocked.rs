@@ -12,31 +12,24 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncWriteExt as _, BufStream},
-    net::TcpStream,
-    runtime::Runtime,
-    time::sleep_until,
-};
+use tokio::{runtime::Runtime, time::sleep_until};
 use tokio_wheel_benches::{
     late::{Late, late_by},
-    peer::Peer,
+    peer::Resets,
 };
 
 use crate::{
     child::{self, Child, Role},
     clients::{Clients, FRAMES, Load},
-    net::{self, BUFFER, Frame, MS},
-    report::{self, Compare, Figure, Table},
+    net::{self, MS},
+    report::{self, Compare, Table},
+    storm::connection,
     timeline::{Plot, Trips, answered, timeline, waits},
     timer::Timer,
 };
 
 const CLIENTS: u64 = 4;
 const RATE: f64 = 800.0;
-
-/// How long a read may wait. No read waits so long.
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// The tasks that sleep, and for how long each time.
 const SLEEPERS: usize = 4;
@@ -47,9 +40,6 @@ const AROUND: u64 = 50 * MS;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How often each timer is measured. Fewer than six rounds give no intervals.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
     /// The numbers of workers to measure, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
     workers: Vec<usize>,
@@ -75,71 +65,51 @@ impl Blocks {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
+    let mut scenes = Vec::new();
     // The second one is a password hash in a handler.
-    let kinds = [(300, 7, 6), (50, 150, 10)];
-    let blocks = kinds.into_iter().flat_map(|(length, pause, count)| {
-        args.workers.iter().map(move |&workers| Blocks {
-            workers,
-            length,
-            pause,
-            count,
-            at: 0,
-        })
-    });
-    let mut scenes: Vec<_> = blocks
-        .map(|blocks| {
-            let Blocks {
+    for (length, pause, count) in [(300, 7, 6), (50, 150, 10)] {
+        scenes.extend(args.workers.iter().map(|&workers| {
+            let blocks = Blocks {
                 workers,
                 length,
                 pause,
-                ..
-            } = blocks;
+                count,
+                at: 0,
+            };
             let caption = format!("{workers} workers; a task blocks {length} ms, {pause} ms apart");
-            (blocks, Table::new(caption), Vec::new())
-        })
-        .collect();
-    report::measure(args.rounds, |timers| {
-        for (blocks, table, all) in &mut scenes {
+            (blocks, Table::new(caption))
+        }));
+    }
+    report::measure(rounds, |timers| {
+        for (blocks, table) in &mut scenes {
             for &timer in timers {
-                let (figures, trips) = measure(timer, *blocks)?;
-                table.runs.push((timer, figures));
-                all.push(trips);
+                measure(timer, *blocks, table)?;
             }
         }
         Ok(())
     })?;
-    println!(
-        "{CLIENTS} connections make {RATE} round trips a second. {} rounds.\n",
-        args.rounds
-    );
-    report::print(scenes.iter().map(|(_, table, _)| table));
-    if let (Some(folder), [(blocks, _, all), ..]) = (&args.svg, &scenes[..]) {
-        let Blocks {
-            workers,
-            length,
-            pause,
-            ..
-        } = blocks;
+    println!("{CLIENTS} connections make {RATE} round trips a second. {rounds} rounds.\n");
+    report::print(scenes.iter().map(|(_, table)| table));
+    if let (Some(folder), [(blocks, table), ..]) = (&args.svg, &scenes[..]) {
+        let (length, waits) = (blocks.length, waits(&table.trips, 1.0));
         Plot {
-            caption: &format!(
-                "A task blocks for {length} ms: clients wait up to {}",
-                waits(all, 1.0)
-            ),
+            caption: &format!("A task blocks for {length} ms: clients wait up to {waits}"),
             note: &format!(
-                "Slowest round trip begun in each ms, {workers} workers. Lower is better. \
-                 The previous block ended at -{pause} ms. Without timeouts, tokio is as slow."
+                "Slowest round trip begun in each ms, median of the rounds; {} workers. \
+                 The previous block ended at -{} ms. Without timeouts, tokio is as slow.",
+                blocks.workers, blocks.pause
             ),
             source: "sockets -- blocked",
             x: "when the round trip began: ms after the block begins",
             before: AROUND,
         }
-        .draw(all, &folder.join("blocking.svg"))?;
+        .draw(&table.trips, &folder.join("blocking.svg"))?;
     }
     Ok(())
 }
 
-fn measure(timer: Timer, mut blocks: Blocks) -> anyhow::Result<(Vec<Figure>, Trips)> {
+fn measure(timer: Timer, mut blocks: Blocks, table: &mut Table) -> anyhow::Result<()> {
     let role = Role::BlockedServer(blocks.workers);
     let (mut server, address) = Child::start::<SocketAddr>(timer, &role)?;
     let mut clients = Clients::connect(address, CLIENTS, &FRAMES)?;
@@ -157,25 +127,27 @@ fn measure(timer: Timer, mut blocks: Blocks) -> anyhow::Result<(Vec<Figure>, Tri
     let timeline = timeline(&trips, blocks.starts(), around);
     let window: Late = trips.iter().map(|&(_, time)| time as i64).collect();
     let (late, latest): (f64, f64) = server.ask(&())?;
-    let figures = vec![
-        ("round trips p50, ms", Compare::Times, window.ms(0.5)),
-        ("round trips p90, ms", Compare::Times, window.ms(0.9)),
-        ("round trips p99, ms", Compare::Times, window.ms(0.99)),
-        ("round trips worst, ms", Compare::Times, window.ms(1.0)),
-        ("sleeps of 10 ms: p99 late, ms", Compare::Times, late),
-        ("sleeps of 10 ms: worst, ms", Compare::Times, latest),
+    let figures = [
+        ("round trips p50, ms", window.ms(0.5)),
+        ("round trips p90, ms", window.ms(0.9)),
+        ("round trips p99, ms", window.ms(0.99)),
+        ("round trips worst, ms", window.ms(1.0)),
+        ("sleeps of 10 ms: p99 late, ms", late),
+        ("sleeps of 10 ms: worst, ms", latest),
     ];
-    let trips = Trips {
+    let figures = figures.map(|(name, ms)| (name, Compare::Times, ms));
+    table.runs.push((timer, figures.into()));
+    table.trips.push(Trips {
         timer,
         window,
         timeline,
-    };
-    Ok((figures, trips))
+    });
+    Ok(())
 }
 
 /// Serves for one run: echoes frames, sleeps, and blocks.
-pub(crate) fn serve<P: Peer>(runtime: &Runtime) -> anyhow::Result<()> {
-    let address = net::accept(runtime, connection::<P>)?;
+pub(crate) fn serve<P: Resets>(runtime: &Runtime) -> anyhow::Result<()> {
+    let address = net::accept(runtime, |socket| connection::<P>(socket, Arc::default()))?;
     child::answer(&address)?;
     let blocks: Blocks = child::told()?;
     let late = Arc::new(Mutex::new(Vec::new()));
@@ -201,15 +173,4 @@ pub(crate) fn serve<P: Peer>(runtime: &Runtime) -> anyhow::Result<()> {
     child::answer(&(late.ms(0.99), late.ms(1.0)))?;
     // The parent reads the answer, and then kills this process.
     child::told()
-}
-
-async fn connection<P: Peer>(socket: TcpStream) -> anyhow::Result<()> {
-    let mut socket = BufStream::with_capacity(BUFFER, BUFFER, socket);
-    loop {
-        let Ok(frame) = P::timeout(LIMIT, Frame::read(&mut socket)).await else {
-            return Ok(());
-        };
-        socket.write_all(&frame?.to_bytes()).await?;
-        socket.flush().await?;
-    }
 }

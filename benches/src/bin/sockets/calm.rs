@@ -76,30 +76,32 @@ const SETTLE: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    report: report::Common,
+    /// How many connections to open in all.
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    connections: u64,
     /// The capacity in requests per second, instead of the measured capacity.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     capacity: Option<u32>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = args.report.connections;
+pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
+    let connections = args.connections;
     net::afford(connections, BUSY)?;
     let capacity = match args.capacity {
         Some(capacity) => capacity.into(),
         None => Cell::start(Timer::None, connections)?.busy.capacity()?,
     };
     let mut rates = vec![None];
-    rates.extend(RATES.map(|part| Some(part * capacity)));
-    let at_rate = |part| {
-        let rate = HumanCount((part * capacity) as u64);
-        format!("{part} of the capacity: {rate} requests a second")
-    };
-    let mut captions = vec!["One request after the other on each busy connection".to_owned()];
-    captions.extend(RATES.map(at_rate));
-    let mut tables: Vec<_> = captions.into_iter().map(Table::new).collect();
-    report::measure(args.report.rounds, |timers| {
+    let closed = "One request after the other on each busy connection";
+    let mut tables = vec![Table::new(closed.to_owned())];
+    for part in RATES {
+        let rate = part * capacity;
+        rates.push(Some(rate));
+        let rate = HumanCount(rate as u64);
+        let caption = format!("{part} of the capacity: {rate} requests a second");
+        tables.push(Table::new(caption));
+    }
+    report::measure(rounds, |timers| {
         let begin = Instant::now();
         let cells = timers.iter().map(|&timer| Cell::start(timer, connections));
         let mut cells = cells.collect::<anyhow::Result<Vec<_>>>()?;
@@ -125,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     println!(
         "{} connections, {BUSY} of them busy. {} rounds of {TURNS} turns of {:?}.\n",
         HumanCount(connections),
-        args.report.rounds,
+        rounds,
         Duration::from_nanos(TURN),
     );
     report::print(&tables);
@@ -171,10 +173,9 @@ impl Cell {
     }
 
     fn turn(&mut self, load: usize, rate: Option<f64>) -> anyhow::Result<()> {
-        let busy = &mut self.busy;
         let mut send = |lasts| {
             let closed = Load::closed(lasts);
-            busy.send(&Load { rate, ..closed })
+            self.busy.send(&Load { rate, ..closed })
         };
         send(WARM_UP)?;
         let (before, _): Usage = self.server.ask(&())?;
@@ -197,12 +198,9 @@ impl Cell {
         let load = |tally: &Tally| {
             let micros = |quantile| tally.latencies.ms(quantile) * 1e3;
             let cpu = tally.per_request(tally.cpu) / 1e3;
+            let per_second = 1e9 / tally.per_request(tally.time);
             vec![
-                (
-                    "requests/s",
-                    Compare::Percent,
-                    1e9 / tally.per_request(tally.time),
-                ),
+                ("requests/s", Compare::Percent, per_second),
                 ("p50, us", Compare::Percent, micros(0.5)),
                 ("p99, us", Compare::Percent, micros(0.99)),
                 ("p99.9, us", Compare::Percent, micros(0.999)),
@@ -307,11 +305,13 @@ async fn answer(
     Ok(Response::new(Full::new(number)))
 }
 
-/// Sets the limits of a connection. The peer's `timeout` limits a request.
+/// Sets the limits of a connection. The peer's `timeout` limits a request, and by default, `tokio::time` the head.
 pub(crate) trait Limits: Resets {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    fn head(builder: &mut http1::Builder);
+    fn head(builder: &mut http1::Builder) {
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    }
 
     fn idle(socket: TcpStream) -> Self::Stream;
 }
@@ -332,10 +332,6 @@ impl Limits for TokioWheel {
 impl Limits for Tokio {
     type Stream = Idle;
 
-    fn head(builder: &mut http1::Builder) {
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    }
-
     fn idle(socket: TcpStream) -> Self::Stream {
         Idle {
             socket,
@@ -347,10 +343,6 @@ impl Limits for Tokio {
 
 impl Limits for TokioAlt {
     type Stream = Idle;
-
-    fn head(builder: &mut http1::Builder) {
-        Tokio::head(builder);
-    }
 
     fn idle(socket: TcpStream) -> Idle {
         Tokio::idle(socket)

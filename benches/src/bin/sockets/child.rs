@@ -8,12 +8,9 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio_wheel_benches::peer::{Peer as _, program_for};
+use tokio_wheel_benches::peer::program_for;
 
-use crate::{
-    serve::Server,
-    timer::{Timer, with_timer},
-};
+use crate::{serve::Server, timer::Timer};
 
 /// What a process does that this program starts, until its parent ends.
 #[derive(Serialize, Deserialize)]
@@ -43,7 +40,7 @@ impl Child {
         role: &Role,
     ) -> anyhow::Result<(Self, T)> {
         let role = serde_json::to_string(&(timer, role))?;
-        let program = with_timer!(timer, P => program_for(P::NAME))?;
+        let program = program_for(timer.peer())?;
         let mut process = Command::new(program)
             .args(["child", &role])
             .stdin(Stdio::piped())

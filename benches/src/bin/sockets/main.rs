@@ -16,19 +16,32 @@ mod timeline;
 mod timer;
 mod tunnel;
 
-use clap::Parser;
-use tokio_wheel_benches::lab;
+use clap::{Parser, Subcommand};
+use tokio_wheel_benches::{
+    lab,
+    peer::{Bare, Tokio, TokioAlt, TokioWheel},
+};
 
 use crate::{
+    calm::Limits,
     child::Role,
-    timer::{Timer, WORKERS, with_timer},
+    timer::{Timer, WORKERS},
 };
 
 /// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, on tokio's alternative
 /// timer, and without timeouts.
 #[derive(Parser)]
 #[command(name = "sockets", version)]
-enum Args {
+struct Args {
+    #[command(subcommand)]
+    scene: Scene,
+    /// How often each timer is measured. Fewer than six rounds give no intervals.
+    #[arg(long, global = true, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+#[derive(Subcommand)]
+enum Scene {
     /// Shows how thousands of limits that expire together delay 500 active connections.
     Storm(storm::Args),
     /// Shows how a task that blocks a worker delays all connections and timers.
@@ -36,7 +49,7 @@ enum Args {
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
     /// Shows what `serve` with limits costs beside `axum::serve`.
-    Serve(serve::Args),
+    Serve,
     /// Shows what a tunnel with limits costs beside `tokio::io::copy_bidirectional`.
     Tunnel(tunnel::Args),
     /// Plays a role for the process that started this one.
@@ -44,30 +57,33 @@ enum Args {
     Child { role: String },
 }
 
-fn play(role: Role, timer: Timer) -> anyhow::Result<()> {
-    with_timer!(timer, P => match role {
-        Role::StormServer(limits) => {
-            storm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS), limits)
-        }
-        Role::CalmServer => calm::serve::<P>(&lab::unbound_runtime_for::<P>(WORKERS)),
-        Role::BlockedServer(workers) => {
-            blocked::serve::<P>(&lab::unbound_runtime_for::<P>(workers))
-        }
+fn play<P: Limits>(role: Role) -> anyhow::Result<()> {
+    let runtime = lab::unbound_runtime_for::<P>;
+    match role {
+        Role::StormServer(limits) => storm::serve::<P>(&runtime(WORKERS), limits),
+        Role::CalmServer => calm::serve::<P>(&runtime(WORKERS)),
+        Role::BlockedServer(workers) => blocked::serve::<P>(&runtime(workers)),
         Role::AxumServer(server, cpu) => serve::be_server(server, cpu),
         Role::Silent(server, connections) => calm::be_silent(server, connections),
-    })
+    }
 }
 
 fn main() -> anyhow::Result<()> {
-    match Args::parse() {
-        Args::Storm(args) => storm::run(&args),
-        Args::Blocked(args) => blocked::run(&args),
-        Args::Calm(args) => calm::run(&args),
-        Args::Serve(args) => serve::run(&args),
-        Args::Tunnel(args) => tunnel::run(&args),
-        Args::Child { role } => {
+    let Args { scene, rounds } = Args::parse();
+    match scene {
+        Scene::Storm(args) => storm::run(&args, rounds),
+        Scene::Blocked(args) => blocked::run(&args, rounds),
+        Scene::Calm(args) => calm::run(&args, rounds),
+        Scene::Serve => serve::run(rounds),
+        Scene::Tunnel(args) => tunnel::run(&args, rounds),
+        Scene::Child { role } => {
             let (timer, role): (Timer, Role) = serde_json::from_str(&role)?;
-            play(role, timer)
+            match timer {
+                Timer::None => play::<Bare>(role),
+                Timer::Tokio => play::<Tokio>(role),
+                Timer::Alternative => play::<TokioAlt>(role),
+                Timer::Wheel => play::<TokioWheel>(role),
+            }
         }
     }
 }

@@ -9,22 +9,15 @@ use tokio_wheel_benches::{
     stats::{Estimate, in_round, median, number, print_table},
 };
 
-use crate::timer::Timer;
-
-#[derive(clap::Args)]
-pub(crate) struct Common {
-    /// How often each timer is measured. Fewer than six rounds give no intervals.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rounds: u32,
-    /// How many connections to open in all.
-    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    pub(crate) connections: u64,
-}
+use crate::{timeline::Trips, timer::Timer};
 
 /// The runs of all timers under one load. All runs have the same figures.
+#[derive(Default)]
 pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) runs: Vec<(Timer, Vec<Figure>)>,
+    /// The round trips of each run, if the scene has a plot.
+    pub(crate) trips: Vec<Trips>,
 }
 
 /// A figure of a run: its name, how to compare it, and its value.
@@ -54,8 +47,10 @@ fn pairs() -> impl Iterator<Item = (Timer, Timer)> {
 
 impl Table {
     pub(crate) fn new(caption: String) -> Self {
-        let runs = Vec::new();
-        Self { caption, runs }
+        Self {
+            caption,
+            ..Self::default()
+        }
     }
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {

@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::{Router, body::Body, extract::Path, http::StatusCode, response::Response, routing::get};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio_wheel_benches::{
@@ -40,13 +38,6 @@ const BUSY: u64 = 256;
 const TURNS: u32 = 8;
 const TURN: u64 = 250 * MS;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// How often each server is measured. Fewer than six rounds give no intervals.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Server {
     Axum,
@@ -68,20 +59,18 @@ const SERVERS: [(Server, &str); 4] = [
     ),
 ];
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(rounds: u32) -> anyhow::Result<()> {
     machine::warn();
     println!(
         "Machine: {}. {} rounds of {TURNS} turns.\n",
         machine::name(),
-        args.rounds
+        rounds
     );
-    let allowed = sched_getaffinity(None)?;
-    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
-    let clients = cpus.next().context("the process may use no CPU")?;
-    let server = cpus.next().unwrap_or(clients);
-    pin(clients)?;
+    let cpus = lab::cores();
+    let (clients, server) = (cpus[0], cpus[1 % cpus.len()]);
+    lab::pin(clients);
     let mut runs = SERVERS.map(|_| Vec::new());
-    for round in 0..args.rounds {
+    for round in 0..rounds {
         let order = in_round((0..SERVERS.len()).collect(), round);
         let started = order
             .iter()
@@ -104,13 +93,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     print_table(&rows);
     Ok(())
-}
-
-/// Pins the process to a CPU.
-fn pin(cpu: usize) -> anyhow::Result<()> {
-    let mut one = CpuSet::new();
-    one.set(cpu);
-    Ok(sched_setaffinity(None, &one)?)
 }
 
 struct Cell {
@@ -144,7 +126,7 @@ impl Cell {
 
 /// Serves with axum and keep-alive until the parent ends. For each line, answers how much CPU time was used so far.
 pub(crate) fn be_server(server: Server, cpu: usize) -> anyhow::Result<()> {
-    pin(cpu)?;
+    lab::pin(cpu);
     let runtime = lab::unbound_runtime_for::<Tokio>(1);
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
     let address = listener.local_addr()?;

@@ -34,9 +34,9 @@ use tokio_wheel_benches::{lab::spawn_polled, late::Late, peer::Resets, stats::nu
 
 use crate::{
     child::{self, Child, Role},
-    clients::{Clients, FRAMES, Load, Trip},
+    clients::{Clients, FRAMES, Load},
     net::{self, BUFFER, Frame, MS},
-    report::{self, Compare, Figure, Table},
+    report::{self, Compare, Table},
     timeline::{Plot, Trips, answered, of, timeline, waits},
     timer::Timer,
 };
@@ -59,12 +59,13 @@ const USUAL: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    report: report::Common,
+    /// How many connections to open in all.
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    connections: u64,
     /// How many timers without a connection expire, in the scenes with such timers.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     timers: u64,
-    /// Draw plots of the round trips over time into this folder.
+    /// Draw plots of the round trips over time of the storms at one instant into this folder.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
 }
@@ -111,28 +112,24 @@ impl Storm {
             true => "connections close",
             false => "timers fire",
         };
-        let when = match self.spread {
-            0 => "at once",
-            _ => "within a second",
-        };
         let count = HumanCount(self.count);
-        format!("{count} {what} {when}: p99.9 is {waits}")
+        format!("{count} {what} at once: p99.9 is {waits}")
     }
 
     fn note(&self) -> &'static str {
         match self.connections {
-            true => "Slowest round trip that began in each ms. Lower is better.",
+            true => "Slowest round trip begun in each ms, median of the rounds. Lower is better.",
             // A wheel moves them to finer slots at the start of the coarse slot.
             false => {
-                "Slowest round trip that began in each ms. Lower is better. \
-                 The rise before 0: the timing wheels sort the timers before they are due."
+                "Slowest round trip begun in each ms, median of the rounds. Lower is better. \
+                 Before 0, the timing wheels sort the timers."
             }
         }
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let connections = args.report.connections;
+pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
+    let connections = args.connections;
     net::afford(connections, ACTIVE)?;
     let count = [args.timers, connections - ACTIVE];
     let storm = |(name, connections, spread, window)| {
@@ -143,60 +140,57 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             window,
             at: 0,
         };
-        (name, storm, Table::new(storm.caption()), Vec::new())
+        (name, storm, Table::new(storm.caption()))
     };
     let mut storms = SCENES.map(storm);
-    report::measure(args.report.rounds, |timers| {
-        for (_, storm, table, all) in &mut storms {
+    report::measure(rounds, |timers| {
+        for (_, storm, table) in &mut storms {
             for &timer in timers {
                 // Tries again with more time for the preparations, until the time suffices.
-                let mut factors = [1, 2, 4, 8].into_iter();
-                let done = factors.find_map(|factor| measure(timer, factor, *storm).transpose());
-                let (run, trips) =
-                    done.context("this machine is too slow to set the timers in time")??;
-                table.runs.push((timer, run));
-                all.push(trips);
+                let mut tries = [1, 2, 4, 8].into_iter();
+                let done = tries.find_map(|time| measure(timer, time, *storm, table).transpose());
+                done.context("this machine is too slow to set the timers in time")??;
             }
         }
         Ok(())
     })?;
 
+    let rate = HumanCount(RATE);
     println!(
-        "{ACTIVE} active connections make {} round trips a second while limits expire. {} rounds.\n",
-        HumanCount(RATE),
-        args.report.rounds,
+        "{ACTIVE} active connections make {rate} round trips a second while limits expire. {rounds} rounds.\n"
     );
-    report::print(storms.iter().map(|(_, _, table, _)| table));
-    for (name, storm, _, all) in &storms {
+    report::print(storms.iter().map(|(_, _, table)| table));
+    for (name, storm, Table { trips, .. }) in &storms {
         let pooled = Timer::all().iter().map(|&timer| {
             let mut pooled = Late::default();
-            of(all, timer).for_each(|trips| pooled += trips.window.clone());
+            of(trips, timer).for_each(|run| pooled += run.window.clone());
             format!("{} {}", timer.name(), number(pooled.ms(0.9999)))
         });
         let pooled = pooled.collect::<Vec<_>>().join(", ");
         println!("{name}, p99.99 of all rounds, ms: {pooled}");
-        if let Some(folder) = &args.svg {
+        if let (Some(folder), 0) = (&args.svg, storm.spread) {
             let file = folder.join(format!("storm-{name}.svg"));
             Plot {
-                caption: &storm.title(&waits(all, 0.999)),
+                caption: &storm.title(&waits(trips, 0.999)),
                 note: storm.note(),
                 source: "sockets -- storm",
                 x: "when the round trip began: ms after the timers are due",
                 before: BEFORE,
             }
-            .draw(all, &file)?;
+            .draw(trips, &file)?;
         }
     }
     Ok(())
 }
 
 /// Runs a storm on a fresh server. The limits are set before the storm. Returns `None` if the time
-/// for that was too short.
+/// for that was too short. Fails if a request got no answer.
 fn measure(
     timer: Timer,
     factor: u64,
     mut storm: Storm,
-) -> anyhow::Result<Option<(Vec<Figure>, Trips)>> {
+    table: &mut Table,
+) -> anyhow::Result<Option<()>> {
     let role = Role::StormServer(storm.count);
     let (mut server, address) = Child::start::<SocketAddr>(timer, &role)?;
     let mut active = Clients::connect(address, ACTIVE, &FRAMES)?;
@@ -224,18 +218,8 @@ fn measure(
         rate: Some(RATE as f64),
         ..Load::closed(0)
     })?;
-    let expiries: (u64, u64) = server.ask(&(timer != Timer::None))?;
-    sum_up(timer, &storm, &trips, expiries).map(Some)
-}
-
-/// Returns the figures of a storm. Fails if a request got no answer.
-fn sum_up(
-    timer: Timer,
-    storm: &Storm,
-    trips: &[Trip],
-    (early, pending): (u64, u64),
-) -> anyhow::Result<(Vec<Figure>, Trips)> {
-    let round_trips = answered(trips)?;
+    let (early, pending): (u64, u64) = server.ask(&(timer != Timer::None))?;
+    let round_trips = answered(&trips)?;
     let (from, to) = (storm.at, storm.at + storm.window);
     let ends = round_trips.iter().map(|(due, time)| due + time);
     let mut ends: Vec<_> = ends.map(|end| end.clamp(from, to)).collect();
@@ -246,28 +230,26 @@ fn sum_up(
     let timeline = timeline(&round_trips, [from].into_iter(), shown);
     let within = round_trips.iter().filter(|&&(due, _)| due >= from);
     let window: Late = within.map(|&(_, time)| time as i64).collect();
-    let figures = vec![
-        ("round trips p50, ms", Compare::Times, window.ms(0.5)),
-        ("round trips p99, ms", Compare::Times, window.ms(0.99)),
-        ("round trips p99.9, ms", Compare::Times, window.ms(0.999)),
-        ("no answer for, ms", Compare::Times, silence.map_or(0.0, ms)),
-        (
-            "limits that expired early",
-            Compare::Difference,
-            early as f64,
-        ),
-        (
-            "limits pending 10 s later",
-            Compare::Difference,
-            pending as f64,
-        ),
+    let times = [
+        ("round trips p50, ms", window.ms(0.5)),
+        ("round trips p99, ms", window.ms(0.99)),
+        ("round trips p99.9, ms", window.ms(0.999)),
+        ("no answer for, ms", silence.map_or(0.0, ms)),
     ];
-    let trips = Trips {
+    let limits = [
+        ("limits that expired early", early as f64),
+        ("limits pending 10 s later", pending as f64),
+    ];
+    let times = times.map(|(name, value)| (name, Compare::Times, value));
+    let limits = limits.map(|(name, value)| (name, Compare::Difference, value));
+    let figures = times.into_iter().chain(limits).collect();
+    table.runs.push((timer, figures));
+    table.trips.push(Trips {
         timer,
         window,
         timeline,
-    };
-    Ok((figures, trips))
+    });
+    Ok(Some(()))
 }
 
 fn ms(nanos: u64) -> f64 {
@@ -319,7 +301,10 @@ fn expired(records: &Records, i: u64) {
 }
 
 /// Serves one client, until its limit expires.
-async fn connection<P: Resets>(socket: TcpStream, records: Records) -> anyhow::Result<()> {
+pub(crate) async fn connection<P: Resets>(
+    socket: TcpStream,
+    records: Records,
+) -> anyhow::Result<()> {
     let mut socket = BufStream::with_capacity(BUFFER, BUFFER, socket);
     let mut record = None;
     let mut limit = pin!(P::new_sleep(USUAL));

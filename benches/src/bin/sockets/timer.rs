@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
-    peer::{Peer, TokioAlt, alternative},
+    peer::{Bare, Peer, Tokio, TokioAlt, TokioWheel, alternative},
     plot,
 };
 
@@ -32,28 +32,20 @@ impl Timer {
         &ALL
     }
 
+    /// Returns the [`NAME`](Peer::NAME) of the peer.
+    pub(crate) fn peer(self) -> &'static str {
+        match self {
+            Self::None => Bare::NAME,
+            Self::Tokio => Tokio::NAME,
+            Self::Alternative => TokioAlt::NAME,
+            Self::Wheel => TokioWheel::NAME,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "no limits",
-            Self::Tokio => "tokio::time",
-            Self::Alternative => plot::title(TokioAlt::NAME),
-            Self::Wheel => "tokio_wheel",
+            _ => plot::title(self.peer()),
         }
     }
 }
-
-macro_rules! with_timer {
-    ($timer:expr, $P:ident => $body:expr) => {
-        $crate::timer::with_timer!(@arms $timer, $P, $body;
-            None Bare, Tokio Tokio, Alternative TokioAlt, Wheel TokioWheel)
-    };
-    (@arms $timer:expr, $P:ident, $body:expr; $($timers:ident $peer:ident),+) => {
-        match $timer {
-            $($crate::timer::Timer::$timers => {
-                type $P = tokio_wheel_benches::peer::$peer;
-                $body
-            })+
-        }
-    };
-}
-pub(crate) use with_timer;

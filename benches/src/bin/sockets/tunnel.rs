@@ -1,7 +1,7 @@
 //! `tunnel` measures the throughput of `io::tunnel` with limits beside `tokio::io::copy_bidirectional`, over loopback TCP.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, BufReader, Write as _},
     net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
     thread,
     time::{Duration, Instant},
@@ -17,11 +17,11 @@ use tokio_wheel_util::io::tunnel;
 
 use crate::report::Compare;
 
+/// How many bytes client and server write and read at a time.
+const BLOCK: usize = 256 << 10;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How often each case is measured. Fewer than six rounds give no intervals.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
     /// How many MiB a direction copies each time.
     #[arg(long, default_value_t = 256)]
     mebibytes: usize,
@@ -30,9 +30,9 @@ pub(crate) struct Args {
     buffers: Vec<usize>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
     machine::warn();
-    println!("Machine: {}. {} rounds.", machine::name(), args.rounds);
+    println!("Machine: {}. {} rounds.", machine::name(), rounds);
     let heads = ["", "MiB/s", "time, tunnel / tokio", "CPU, tunnel / tokio"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.push(vec!["A tunnel with limits".to_owned()]);
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for (ways, caption) in [(1, "one way"), (2, "both ways")] {
         for kib in &args.buffers {
             let mut runs = [Vec::new(), Vec::new()];
-            for round in 0..args.rounds {
+            for round in 0..rounds {
                 for limited in in_round(vec![false, true], round) {
                     let bytes = args.mebibytes << 20;
                     let (time, cpu) = copy(&runtime, limited, kib << 10, ways, bytes)?;
@@ -79,21 +79,13 @@ fn copy(
         (&client, &server, bytes),
         (&server, &client, bytes * (ways - 1)),
     ] {
-        let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
+        let (mut from, to) = (from.try_clone()?, to.try_clone()?);
         peers.push(thread::spawn(move || {
-            let block = vec![1; 256 << 10];
-            (0..sent / block.len()).try_for_each(|_| from.write_all(&block))?;
+            (0..sent / BLOCK).try_for_each(|_| from.write_all(&[1; BLOCK]))?;
             from.shutdown(Shutdown::Write).map(|()| 0)
         }));
         peers.push(thread::spawn(move || {
-            let mut block = vec![0; 256 << 10];
-            let mut received = 0;
-            loop {
-                match to.read(&mut block)? {
-                    0 => return Ok(received),
-                    more => received += more,
-                }
-            }
+            io::copy(&mut BufReader::with_capacity(BLOCK, to), &mut io::sink())
         }));
     }
     a.set_nonblocking(true)?;
@@ -110,8 +102,11 @@ fn copy(
     })?;
     let took = (start.0.elapsed(), thread_cpu_time() - start.1);
     let received = peers.into_iter().map(|peer| peer.join().expect("it ends"));
-    let received = received.sum::<std::io::Result<usize>>()?;
-    anyhow::ensure!(received == ways * bytes, "{received} bytes arrived");
+    let received = received.sum::<io::Result<u64>>()?;
+    anyhow::ensure!(
+        received == (ways * bytes) as u64,
+        "{received} bytes arrived"
+    );
     Ok(took)
 }
 

@@ -15,13 +15,13 @@ use tokio::{
 use tokio_wheel::sleep;
 
 use super::error::{Report, ServeError};
-use crate::hyper::{ConnectionGuard, Connections, OpenError};
+use crate::{
+    hyper::{ConnectionGuard, Connections, OpenError},
+    limit::notified,
+};
 
 /// The pause after a failed `accept`. So a server without descriptors makes 100 system calls per second.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The server also pauses after so many clients in a row that have left, because a broken listener looks the same.
-const LEFT: u32 = 100;
 
 /// Accepts the connections of a server, for [`serve`](super::serve). It has the shape of axum's trait, but `accept` may fail.
 ///
@@ -161,7 +161,6 @@ pub(super) async fn accept<L: Listener>(
     connections: &Connections,
     report: &Report,
 ) -> (L::Io, L::Addr, ConnectionGuard) {
-    let mut left = 0;
     loop {
         // The listener may always be ready, and need not use the budget.
         consume_budget().await;
@@ -175,8 +174,7 @@ pub(super) async fn accept<L: Listener>(
                         | ErrorKind::ConnectionReset
                 );
                 report(ServeError::Accept(error));
-                left = if is_of_client { (left + 1) % LEFT } else { 0 };
-                if left == 0 {
+                if !is_of_client {
                     sleep(PAUSE).await;
                 }
             }
@@ -192,7 +190,7 @@ async fn open(connections: &Connections) -> ConnectionGuard {
             Ok(guard) => return guard,
             // The server learns of the shutdown by itself.
             Err(OpenError::Shutdown) => pending().await,
-            Err(OpenError::Full { .. }) => ended.await,
+            Err(OpenError::Full { .. }) => notified(ended).await,
         }
     }
 }

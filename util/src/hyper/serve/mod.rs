@@ -78,8 +78,8 @@ use super::{Connections, Limits, WheelTimer};
 /// The server ends only at its shutdown, and always returns `Ok`. Its output is an [`io::Result`] only so that it can replace
 /// `axum::serve`. To learn of errors, pass a closure to [`on_error`](Serve::on_error). It is not called for panics.
 ///
-/// * If `accept` fails because the client has gone, the server accepts the next client at once. After 100 such errors in
-///   a row, and after any other error, for example when the process has run out of file descriptors, it waits for 10 ms.
+/// * If `accept` fails because the client has gone, the server accepts the next client at once. After any other error, for
+///   example when the process has run out of file descriptors, it waits for 10 ms.
 /// * If a service or a handshake panics, its connection ends. On HTTP/2, only the request ends.
 ///
 /// # Cancel safety

@@ -97,14 +97,8 @@ async fn connection<Io, T, B, A>(
     T::Error: Into<BoxError>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let Settings {
-        builder,
-        handshake_timeout,
-        header_timeout,
-        report,
-        connect_info,
-    } = &*settings;
-    let handshake = async { timeout(*handshake_timeout, handshake).await? };
+    let report = &settings.report;
+    let handshake = async { timeout(settings.handshake_timeout, handshake).await? };
     let (io, service) = match either(handshake, has_shut_down(&guard.connections)).await {
         Some(Ok(prepared)) => prepared,
         Some(Err(error)) => {
@@ -113,15 +107,15 @@ async fn connection<Io, T, B, A>(
         }
         None => return,
     };
-    let head = saturating_add(Instant::now(), *header_timeout);
+    let head = saturating_add(Instant::now(), settings.header_timeout);
     guard.requests.limit_first_head(head);
-    let extensions = connect_info(address);
+    let extensions = (settings.connect_info)(address);
     let service = TowerToHyperService::new(service);
     let service = service_fn(move |mut request: Request<_>| {
         request.extensions_mut().extend(extensions.clone());
         service.call(request)
     });
-    let connect = |io, service| builder.serve_connection_with_upgrades(io, service);
+    let connect = |io, service| (settings.builder).serve_connection_with_upgrades(io, service);
     let ended = guard.serve(TokioIo::new(io), service, connect).await;
     // After a graceful shutdown, an error means nothing: see `Ended::error`.
     if let (Reason::Closed, Err(error)) = (ended.reason(), ended.into_result()) {

@@ -6,7 +6,6 @@ mod end;
 use std::{
     fmt,
     future::Future,
-    io,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -20,15 +19,12 @@ use tokio::{
 
 pub use end::{Side, TunnelEnd, TunnelReason};
 
-use crate::limit::{Starved, has_budget_remaining, poll_limit, saturating_add, setters};
+use crate::limit::{Starved, saturating_add, setters};
 use direction::Direction;
 use tokio_wheel::{Sleep, sleep_until};
 
 /// How many bytes a direction reads at most before it writes them, by default. It is tokio's size.
 const BUFFER: usize = 8 * 1_024;
-
-/// After how many polls that use up the budget the other direction comes first.
-const EXHAUSTED: u32 = 16;
 
 /// Copies between `a` and `b` in both directions, with limits.
 ///
@@ -38,7 +34,7 @@ const EXHAUSTED: u32 = 16;
 ///
 /// * It can end sooner: after an [`idle`](Tunnel::idle) and a [`half_close`](Tunnel::half_close) timeout.
 /// * Its output, a [`TunnelEnd`], has the bytes of both directions, even if a stream has failed.
-/// * In a task of tokio, a direction that always has bytes to copy keeps the other one waiting for at most 16 polls.
+/// * Its directions take turns, so one that always has bytes to copy does not keep the other one waiting.
 ///
 /// [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html
 ///
@@ -98,13 +94,11 @@ where
         b,
         a_to_b: Direction::new(BUFFER),
         b_to_a: Direction::new(BUFFER),
-        first: Side::A,
-        exhausted: 0,
         idle: None,
         half_close: None,
         last: None,
         alarm: None,
-        starved: Starved::new(),
+        starved: Starved::default(),
     }
 }
 
@@ -115,10 +109,6 @@ pub struct Tunnel<A, B> {
     b: B,
     a_to_b: Direction,
     b_to_a: Direction,
-    /// The stream that the next poll reads first.
-    first: Side,
-    /// How many polls with this order have used up the budget.
-    exhausted: u32,
     idle: Option<Duration>,
     half_close: Option<Duration>,
     /// When something moved for the last time, or the first poll. `None` before the first poll and while a poll moves
@@ -234,36 +224,32 @@ impl<A, B> Tunnel<A, B> {
         (self.a_to_b.written, self.b_to_a.written)
     }
 
-    /// Copies until both directions must wait or have ended.
-    fn poll_copy(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (Side, io::Error)>>
+    /// Copies until both directions must wait or have ended. They take turns, so neither uses up the budget alone.
+    fn poll_copy(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TunnelReason>>
     where
         A: AsyncRead + AsyncWrite + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut is_pending = false;
-        for side in [self.first, self.first.other()] {
-            let (a, b, last) = (&mut self.a, &mut self.b, &mut self.last);
-            let polled = match side {
-                Side::A => self.a_to_b.poll(cx, side, a, b, last)?,
-                Side::B => self.b_to_a.poll(cx, side, b, a, last)?,
-            };
-            is_pending |= polled.is_pending();
+        let (mut a_moves, mut b_moves) = (true, true);
+        while a_moves || b_moves {
+            // Streams that use no unit of their own must not copy for ever.
+            let unit = ready!(poll_proceed(cx));
+            let (a, b) = (&mut self.a, &mut self.b);
+            a_moves = a_moves && self.a_to_b.copy(cx, Side::A, a, b)?;
+            b_moves = b_moves && self.b_to_a.copy(cx, Side::B, b, a)?;
+            if a_moves || b_moves {
+                unit.made_progress();
+                self.last = None;
+            }
         }
-        // The direction that came first may have used up the budget. The order stays for a while, because a direction that
-        // is last and then first finds few bytes to read.
-        self.exhausted += u32::from(!has_budget_remaining());
-        if self.exhausted == EXHAUSTED {
-            self.exhausted = 0;
-            self.first = self.first.other();
+        match self.a_to_b.is_closed && self.b_to_a.is_closed {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
         }
-        if is_pending {
-            return Poll::Pending;
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Polls the limit that applies now.
-    fn poll_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<TunnelReason> {
+    fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<TunnelReason> {
         let is_half_closed = self.a_to_b.has_ended || self.b_to_a.has_ended;
         let (limit, reason) = match (self.half_close, self.idle) {
             (Some(limit), _) if is_half_closed => (limit, TunnelReason::HalfClosed),
@@ -276,8 +262,7 @@ impl<A, B> Tunnel<A, B> {
             Pin::new(&mut *alarm).reset(due);
         }
         loop {
-            let elapsed = poll_limit(alarm, had_budget, cx);
-            ready!(self.starved.record(elapsed));
+            ready!(self.starved.poll_limit(alarm, cx));
             if due <= alarm.deadline() {
                 return Poll::Ready(reason);
             }
@@ -295,21 +280,9 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
         let this = self.get_mut();
-        let had_budget = this.starved.had_budget();
-        let reason = loop {
-            break match this.poll_copy(cx) {
-                Poll::Ready(Ok(())) => TunnelReason::Closed,
-                // Without budget, the task lets others run, and the limit may end a stream that is always interrupted.
-                Poll::Ready(Err((_, error))) if error.kind() == io::ErrorKind::Interrupted => {
-                    if let Poll::Ready(unit) = poll_proceed(cx) {
-                        unit.made_progress();
-                        continue;
-                    }
-                    ready!(this.poll_limit(had_budget, cx))
-                }
-                Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
-                Poll::Pending => ready!(this.poll_limit(had_budget, cx)),
-            };
+        let reason = match this.poll_copy(cx) {
+            Poll::Ready(copied) => copied.err().unwrap_or(TunnelReason::Closed),
+            Poll::Pending => ready!(this.poll_limit(cx)),
         };
         let (a_to_b, b_to_a) = this.copied();
         Poll::Ready(TunnelEnd {
