@@ -5,12 +5,12 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | `Waiting` | The timer wakes the entry at the deadline, and the task runs. | `Taken(None)` |
-//! | `Waiting` | `cancel`, or the end of the timer wakes the entry. The thread drops the work. | `Taken(None)` |
-//! | `Waiting` | A shutdown of the scheduler takes the work. | `Taken(Some)` |
-//! | `Taken(None)` | A run of a periodic task has ended. | `Waiting` |
-//! | `Taken(None)` | The task ends. | `Taken(Some)` |
-//! | `Taken(Some)` | The handle takes the result. | `Taken(None)` |
+//! | `Waiting(Some)` | The timer wakes the entry at the deadline, and the task runs. | `Running` |
+//! | `Waiting(Some)` | The end of the timer wakes the entry. The thread drops the work. | `Running` |
+//! | `Waiting(Some)` | `cancel`, or a shutdown of the scheduler, takes the work. | `Waiting(None)` |
+//! | `Running` | A run of a periodic task has ended. | `Waiting(Some)` |
+//! | `Running`, `Waiting(None)` | The thread that has taken the work drops its [`Ending`]. | `Ended(Some)` |
+//! | `Ended(Some)` | The handle takes the result. | `Ended(None)` |
 //!
 //! # Rules
 //!
@@ -20,25 +20,26 @@
 //!   comes in the meantime finds the work.
 //! * The work, the result and the awaiting waker are user code. A thread may move them while it holds the entry's lock. It
 //!   clones, wakes and drops them without the lock.
-//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns the work
-//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The [`Ending`] is dropped after the work, even if the drop of the work panics. So the handle sees the end when nothing is
+//!   left of the work. The only exception is a shutdown, which returns the work (`tests/schedule/awaiting.rs`, `cancel.rs`,
+//!   `periodic.rs`).
 //! * An entry that has ended holds neither its shard nor its timer (`tests/schedule/runtime_end.rs`).
 //! * After the `ScheduledTask` is dropped, nothing keeps a result: a [`CancelHandle`](super::CancelHandle) refers to the entry
 //!   weakly (`tests/schedule/cancel.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
-use std::panic::resume_unwind;
 use std::task::{Context, Poll, Wake, Waker, ready};
 use std::{any::Any, future::Future, mem, ops::ControlFlow, pin::Pin, sync::Arc};
 
 use tokio::time::Instant;
 
-use super::error::{Cause, Refused, TaskError};
+use super::error::{Cause, TaskError};
+use super::handle::{Status, Task};
 use super::list::{Place, Running, Shard};
-use super::task::{Status, Task};
-use super::{unstarted::Unstarted, work::Work};
-use crate::ground::sync::{Mutex, MutexGuard, lock};
+use super::unstarted::Unstarted;
+use super::work::{Ran, Work};
+use crate::ground::sync::{Mutex, Ordering::Relaxed, lock};
 use crate::ground::{unwind, waker};
 
 pub(super) struct Entry<W: Work>(Mutex<Inner<W>>);
@@ -51,79 +52,63 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    Waiting(W, Place),
-    /// The result of a task that has ended, unless the handle has taken it. `None` while a thread runs or drops the work.
-    Taken(Option<Result<W::Output, TaskError>>),
+    /// `None` while a thread that has taken the work drops or returns it.
+    Waiting(Option<(W, Place)>),
+    Running,
+    /// The result, unless the handle has taken it.
+    Ended(Option<Result<W::Output, TaskError>>),
 }
 
 impl<W: Work> Inner<W> {
     /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
     fn take(&mut self) -> Option<(W, Place)> {
-        match mem::replace(&mut self.state, State::Taken(None)) {
-            State::Waiting(work, place) => Some((work, place)),
-            taken => {
-                self.state = taken;
-                None
-            }
+        match &mut self.state {
+            State::Waiting(waiting) => waiting.take(),
+            _ => None,
         }
     }
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for a deadline. If the scheduler refuses the work, returns it.
-    pub(super) fn schedule(
-        shard: &Arc<Shard>,
-        (now, deadline): (Instant, Instant),
-        work: W,
-    ) -> Result<Arc<Self>, (W, Refused)> {
-        let entry = Arc::new(Self(Mutex::new(Inner {
-            state: State::Taken(None),
-            status: Status::new(shard.next_id(), deadline),
+    /// Creates the entry of a task that [waits](Self::wait) next.
+    pub(super) fn new(shard: &Shard, deadline: Instant) -> Arc<Self> {
+        let status = Status {
+            id: shard.next_id.fetch_add(1, Relaxed),
+            deadline,
+            is_started: false,
+            is_cancelled: false,
+            is_finished: false,
+        };
+        Arc::new(Self(Mutex::new(Inner {
+            state: State::Waiting(None),
+            status,
             waiter: None,
-        })));
-        entry.wait(shard, (now, deadline), work, true)?;
-        Ok(entry)
+        })))
     }
 
     /// Waits for a run, unless the scheduler refuses it or the task was canceled: then returns the work.
-    fn wait(
+    pub(super) fn wait(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
         (now, deadline): (Instant, Instant),
         work: W,
-        is_first: bool,
-    ) -> Result<(), (W, Refused)> {
+    ) -> Result<(), (W, Option<usize>)> {
         let mut inner = lock(&self.0);
-        let inserted = match inner.status.is_cancelled {
-            true => Err(Refused::Shutdown),
-            false => shard.insert(self.clone(), (now, deadline), is_first),
+        let status = Status {
+            deadline,
+            ..inner.status
         };
-        let (place, is_due) = match inserted {
+        let (place, is_due) = match shard.insert(self.clone(), now, &status) {
             Ok(inserted) => inserted,
             Err(refused) => return Err((work, refused)),
         };
-        inner.state = State::Waiting(work, place);
-        (inner.status.deadline, inner.status.is_running) = (deadline, false);
+        inner.state = State::Waiting(Some((work, place)));
+        inner.status = status;
         drop(inner);
         if is_due {
             self.clone().wake();
         }
         Ok(())
-    }
-
-    /// Stores the result for the handle, and wakes the tokio task that awaits the handle. A task that was canceled has no
-    /// other result.
-    fn end(mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, TaskError>) {
-        let (result, unused) = match inner.status.is_cancelled {
-            true => (Err(TaskError(Cause::Cancelled)), Some(result)),
-            false => (result, None),
-        };
-        inner.state = State::Taken(Some(result));
-        (inner.status.is_running, inner.status.is_finished) = (false, true);
-        let waiter = inner.waiter.take();
-        drop(inner);
-        unwind::discard(unused);
-        waiter.into_iter().for_each(waker::wake);
     }
 }
 
@@ -137,53 +122,44 @@ impl<W: Work> Wake for Entry<W> {
         let running = place.start();
         let runtime = running.0.common.runtime();
         inner.status.is_started |= runtime.is_some();
-        inner.status.is_running = true;
-        let run = Some(Box::pin(work.run(inner.status.deadline)));
+        inner.state = State::Running;
+        let run = Some(work.run(inner.status.deadline));
         drop(inner);
         let run = Run {
             run,
-            entry: self,
+            ending: Ending::new(self, Cause::Shutdown),
             running,
         };
         match runtime {
             Some(runtime) => drop(runtime.spawn(run)),
-            None => drop(run),
+            None => unwind::discard(run),
         }
     }
 }
 
 impl<W: Work> Task for Entry<W> {
-    fn cancel(&self) -> bool {
+    fn cancel(self: Arc<Self>) -> bool {
         let mut inner = lock(&self.0);
         let Some((work, place)) = inner.take() else {
-            let runs_again = W::PERIODIC && inner.status.is_running;
+            let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
             return runs_again && !mem::replace(&mut inner.status.is_cancelled, true);
         };
         place.leave();
-        let mut dropped = Ok(());
-        // A second hold of the lock takes some nanoseconds. It is needed only if the drop runs user code.
-        if mem::needs_drop::<W>() {
-            drop(inner);
-            dropped = unwind::catch(|| drop(work));
-            inner = lock(&self.0);
-        }
-        inner.status.is_cancelled = true;
-        Self::end(inner, Err(TaskError(Cause::Cancelled)));
-        dropped.unwrap_or_else(|payload| resume_unwind(payload));
+        drop(inner);
+        let _after_the_work = Ending::new(self, Cause::Cancelled);
+        drop(work);
         true
     }
 
-    fn give_back(&self) -> Option<Unstarted> {
+    fn give_back(self: Arc<Self>) -> Option<Unstarted> {
         let mut inner = lock(&self.0);
-        let (work, place) = inner.take()?;
-        // Its list is closed.
-        drop(place);
-        let Status { id, deadline, .. } = inner.status;
-        let run = Box::pin(work.run(deadline));
-        Self::end(inner, Err(TaskError(Cause::Shutdown)));
+        let (work, _place) = inner.take()?;
+        let status = inner.status;
+        drop(inner);
+        drop(Ending::new(self, Cause::Shutdown));
+        let run = work.run(status.deadline);
         Some(Unstarted {
-            id,
-            deadline,
+            status,
             is_periodic: W::PERIODIC,
             future: Box::pin(async move { drop(run.await) }),
         })
@@ -199,7 +175,7 @@ impl<W: Work> Task for Entry<W> {
             waker,
             |inner| &mut inner.waiter,
             |inner| match &mut inner.state {
-                State::Taken(result) if inner.status.is_finished => Poll::Ready(result.take()),
+                State::Ended(result) => Poll::Ready(result.take()),
                 _ => Poll::Pending,
             },
         ));
@@ -213,52 +189,77 @@ impl<W: Work> Task for Entry<W> {
     }
 }
 
-/// One run of a task, in a tokio task. It holds the future until it ends. If the runtime shuts down during the run, the
-/// future is still here when the run is dropped.
+/// One run of a task, in a tokio task. The fields are dropped in their order.
 struct Run<W: Work, R> {
-    run: Option<Pin<Box<R>>>,
-    entry: Arc<Entry<W>>,
-    /// The last field, because the drop of the entry may drop the output.
+    /// The future, until it ends. If the runtime shuts down during the run, the future is still here.
+    run: Option<R>,
+    ending: Ending<W>,
+    /// After the entry, because the drop of the entry may drop the output.
     running: Running,
 }
 
-impl<W: Work, R: Future<Output = W::Ran>> Future for Run<W, R> {
+// No field is pinned.
+impl<W: Work, R> Unpin for Run<W, R> {}
+
+impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let run = self.run.as_mut().expect("it has not ended");
-        let mut ran = match unwind::catch(|| run.as_mut().poll(cx)) {
+        let mut ran = match unwind::catch(|| Pin::new(run).poll(cx)) {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
-        // The handle sees the end only after the future is dropped. The first panic is the cause.
+        // The first panic is the cause. tokio catches those of the drops below.
         match (unwind::catch(|| self.run = None), &ran) {
             (Err(panic), Ok(_)) => unwind::discard(mem::replace(&mut ran, Err(panic))),
             (dropped, _) => unwind::discard(dropped),
         }
-        let entry = &self.entry;
-        let result = match ran.map(W::next) {
+        self.ending.result = match ran {
             Ok(ControlFlow::Continue((work, next))) => {
                 let times = (Instant::now(), next);
-                let Err((unused, _)) = entry.wait(&self.running.0, times, work, false) else {
-                    return Poll::Ready(());
-                };
-                unwind::discard(unused);
-                Err(TaskError(Cause::Shutdown))
+                match self.ending.entry.wait(&self.running.0, times, work) {
+                    Ok(()) => None,
+                    Err(_) => return Poll::Ready(()),
+                }
             }
-            Ok(ControlFlow::Break(output)) => Ok(output),
-            Err(panic) => Err(TaskError(Cause::Panicked(panic.into()))),
+            Ok(ControlFlow::Break(output)) => Some(Ok(output)),
+            Err(panic) => Some(Err(TaskError(Cause::Panicked(panic.into())))),
         };
-        Entry::end(lock(&entry.0), result);
         Poll::Ready(())
     }
 }
 
-impl<W: Work, R> Drop for Run<W, R> {
+/// The end of a task whose work a thread has taken. Its drop stores the result for the handle, and wakes the tokio task that
+/// awaits the handle.
+struct Ending<W: Work> {
+    entry: Arc<Entry<W>>,
+    /// `None` if the task waits again.
+    result: Option<Result<W::Output, TaskError>>,
+}
+
+impl<W: Work> Ending<W> {
+    fn new(entry: Arc<Entry<W>>, cause: Cause) -> Self {
+        let result = Some(Err(TaskError(cause)));
+        Self { entry, result }
+    }
+}
+
+impl<W: Work> Drop for Ending<W> {
     fn drop(&mut self) {
-        if let Some(run) = self.run.take() {
-            unwind::discard(run);
-            Entry::end(lock(&self.entry.0), Err(TaskError(Cause::Shutdown)));
-        }
+        let Some(_) = self.result else { return };
+        let mut inner = lock(&self.entry.0);
+        // A task that was canceled during a run has no other result.
+        let result = match inner.status.is_cancelled {
+            true => Some(Err(TaskError(Cause::Cancelled))),
+            false => self.result.take(),
+        };
+        inner.status.is_cancelled |= matches!(result, Some(Err(TaskError(Cause::Cancelled))));
+        inner.status.is_finished = true;
+        inner.state = State::Ended(result);
+        let waiter = inner.waiter.take();
+        drop(inner);
+        self.result.take().into_iter().for_each(unwind::discard);
+        waiter.into_iter().for_each(waker::wake);
     }
 }

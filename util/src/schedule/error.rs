@@ -54,15 +54,8 @@ use crate::{ground::unwind, limit::lock};
 pub struct ScheduleError<F> {
     /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
     pub(super) task: Mutex<F>,
-    pub(super) reason: Refused,
-}
-
-/// Why a scheduler refuses a task.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// As many tasks are waiting as this limit allows.
-    Full(usize),
-    Shutdown,
+    /// The limit on waiting tasks, if it is reached. `None` after a shutdown.
+    pub(super) limit: Option<usize>,
 }
 
 impl<F> ScheduleError<F> {
@@ -85,7 +78,7 @@ impl<F> ScheduleError<F> {
     /// # }
     /// ```
     pub fn is_full(&self) -> bool {
-        matches!(self.reason, Refused::Full(_))
+        self.limit.is_some()
     }
 
     /// Returns whether the scheduler has shut down.
@@ -106,7 +99,7 @@ impl<F> ScheduleError<F> {
     /// # }
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        matches!(self.reason, Refused::Shutdown)
+        self.limit.is_none()
     }
 
     /// Returns the task: the future, or the closure of a periodic task.
@@ -135,15 +128,15 @@ impl<F> ScheduleError<F> {
 
 impl<F> fmt::Debug for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ScheduleError").field(&self.reason).finish()
+        write!(f, "ScheduleError({self})")
     }
 }
 
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
-            Refused::Full(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
-            Refused::Shutdown => f.write_str("the scheduler has shut down"),
+        match self.limit {
+            Some(max) => write!(f, "max_pending is {max}, and as many tasks are waiting"),
+            None => f.write_str("the scheduler has shut down"),
         }
     }
 }
@@ -292,9 +285,7 @@ impl TaskError {
     /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Cause::Panicked(payload) => Ok(payload
-                .into_inner()
-                .expect("no thread panics under the lock")),
+            Cause::Panicked(payload) => Ok(payload.into_inner().expect("no panic under the lock")),
             cause => Err(Self(cause)),
         }
     }

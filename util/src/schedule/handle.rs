@@ -1,12 +1,47 @@
 //! The handles of a scheduled task.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
-use std::{fmt, future::Future, marker::PhantomData, pin::Pin};
+use std::task::{Context, Poll, Waker, ready};
+use std::{any::Any, fmt, future::Future, marker::PhantomData, pin::Pin};
 
 use tokio::{task::coop, time::Instant};
 
-use super::{error::TaskError, task::Task};
+use super::{error::TaskError, unstarted::Unstarted};
+
+/// What a handle, a list and a shutdown see of a scheduled task, behind a trait that names none of its types.
+///
+/// Its handles are unwind safe: a panic of user code never leaves an entry half changed, because user code does not run
+/// under the lock.
+pub(super) trait Task: Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// Cancels the task. Returns whether this call canceled it.
+    fn cancel(self: Arc<Self>) -> bool;
+
+    /// Takes the task for a shutdown, if it waits. Its handle then sees the end.
+    fn give_back(self: Arc<Self>) -> Option<Unstarted>;
+
+    fn status(&self) -> Status;
+
+    /// Stores the result of a task that has ended in `result`, an `Option<Result<T, TaskError>>`, unless an earlier call
+    /// did so. Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
+
+    /// Drops the waker.
+    fn detach(&self);
+}
+
+/// The state of a task, which its handles can read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Status {
+    pub(super) id: u64,
+    /// The deadline of the next run, of the current run or of the last run.
+    pub(super) deadline: Instant,
+    /// Whether the first run has started.
+    pub(super) is_started: bool,
+    /// Whether the task was canceled. The current run of a periodic task is then its last run.
+    pub(super) is_cancelled: bool,
+    pub(super) is_finished: bool,
+}
 
 /// A handle to a scheduled task.
 ///
@@ -47,17 +82,9 @@ use super::{error::TaskError, task::Task};
 /// # }
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
-pub struct ScheduledTask<T> {
-    task: Arc<dyn Task>,
-    output: PhantomData<fn() -> T>,
-}
+pub struct ScheduledTask<T>(pub(super) Arc<dyn Task>, pub(super) PhantomData<fn() -> T>);
 
 impl<T> ScheduledTask<T> {
-    pub(super) fn new(task: Arc<dyn Task>) -> Self {
-        let output = PhantomData;
-        Self { task, output }
-    }
-
     /// Cancels the task. Returns whether this call canceled it.
     ///
     /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
@@ -91,7 +118,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.task.cancel()
+        self.0.clone().cancel()
     }
 
     /// Returns a handle that can cancel the task, but cannot return its output.
@@ -121,8 +148,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel_handle(&self) -> CancelHandle {
-        let task = Arc::downgrade(&self.task);
-        CancelHandle { task }
+        CancelHandle(Arc::downgrade(&self.0))
     }
 
     /// Returns the id of the task, which is unique within its scheduler.
@@ -145,7 +171,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn id(&self) -> u64 {
-        self.task.status().id
+        self.0.status().id
     }
 
     /// Returns whether the task was canceled.
@@ -170,7 +196,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        self.task.status().is_cancelled
+        self.0.status().is_cancelled
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -192,7 +218,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_started(&self) -> bool {
-        self.task.status().is_started
+        self.0.status().is_started
     }
 
     /// Returns whether the task has ended.
@@ -220,7 +246,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.task.status().is_finished
+        self.0.status().is_finished
     }
 
     /// Returns the deadline of the task.
@@ -248,7 +274,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.task.status().deadline
+        self.0.status().deadline
     }
 }
 
@@ -259,7 +285,7 @@ impl<T: 'static> Future for ScheduledTask<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut result = None;
-        ready!(self.task.poll_result(cx.waker(), &mut result));
+        ready!(self.0.poll_result(cx.waker(), &mut result));
         budget.made_progress();
         Poll::Ready(result.expect("a `ScheduledTask` was polled after it was ready"))
     }
@@ -268,17 +294,16 @@ impl<T: 'static> Future for ScheduledTask<T> {
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
         // If no other thread can see the task, the drop of the entry drops the waker.
-        if Arc::strong_count(&self.task) > 1 {
-            self.task.detach();
+        if Arc::strong_count(&self.0) > 1 {
+            self.0.detach();
         }
     }
 }
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ScheduledTask")
-            .field(&self.task.status())
-            .finish()
+        let status = self.0.status();
+        f.debug_tuple("ScheduledTask").field(&status).finish()
     }
 }
 
@@ -317,9 +342,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct CancelHandle {
-    task: Weak<dyn Task>,
-}
+pub struct CancelHandle(Weak<dyn Task>);
 
 impl CancelHandle {
     /// Cancels the task, as [`ScheduledTask::cancel`] does. Returns whether this call canceled it.
@@ -345,7 +368,7 @@ impl CancelHandle {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.task.upgrade().is_some_and(|task| task.cancel())
+        self.0.upgrade().is_some_and(|task| task.cancel())
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
@@ -367,16 +390,14 @@ impl CancelHandle {
     /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.task
-            .upgrade()
-            .is_none_or(|task| task.status().is_finished)
+        let task = self.0.upgrade();
+        task.is_none_or(|task| task.status().is_finished)
     }
 }
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelHandle")
-            .field(&self.task.upgrade().map(|task| task.status()))
-            .finish()
+        let status = self.0.upgrade().map(|task| task.status());
+        f.debug_tuple("CancelHandle").field(&status).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! The waiting and running tasks of a scheduler: a list for each worker.
+//! The waiting and running tasks of a scheduler: a list for each worker, or one list if there is a limit.
 //!
 //! A list does not start its tasks, because their wakers do. It is there for the limit, for [`Scheduler::pending`], and for
 //! a shutdown, which takes what it finds in the lists.
@@ -7,14 +7,14 @@
 //!
 //! * A thread may lock a list while it holds the lock of an entry, and never the other way round.
 //! * No user code runs under the lock of a list. A caller keeps the entry that it adds or removes, so its drop runs later.
-//! * No hold of the lock copies more than a chunk, or the list of chunks. A list grows by chunks, and an empty chunk gives its memory back if
-//!   another chunk has room.
+//! * No hold of the lock copies the tasks. A list that is full gets another slab, and a slab that is no longer needed is
+//!   freed after the hold.
+//! * A limit is exact, because a scheduler with a limit has one list.
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
-use std::mem;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Wake};
 
 use slab::Slab;
 use tokio::runtime::Handle;
@@ -22,8 +22,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
-use super::{error::Refused, task::Task};
-use crate::ground::sync::{AtomicU64, Mutex, Ordering::Relaxed, lock};
+use super::handle::{Status, Task};
+use crate::ground::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// What the lists of a scheduler share.
 pub(super) struct Common {
@@ -33,9 +33,6 @@ pub(super) struct Common {
     runtime: Weak<Handle>,
     /// Ends this task when it is dropped.
     _open: Mutex<oneshot::Sender<()>>,
-    /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all threads would
-    /// write to the cache line of the number.
-    limit: Option<(usize, AtomicU64)>,
     /// Notified when a list has no running task any more.
     pub(super) idle: Notify,
 }
@@ -49,122 +46,100 @@ impl Common {
     pub(super) fn is_open(&self) -> bool {
         !self.timer.is_shutdown() && self.runtime.strong_count() > 0
     }
-
-    /// Counts one more waiting task, unless it is a first run and the limit is reached.
-    fn count(&self, is_first: bool) -> Result<(), Refused> {
-        let Some((max, pending)) = &self.limit else {
-            return Ok(());
-        };
-        let one_more = |pending| (!is_first || pending < *max as u64).then_some(pending + 1);
-        let counted = pending.fetch_update(Relaxed, Relaxed, one_more);
-        counted.map(drop).map_err(|_| Refused::Full(*max))
-    }
-
-    fn uncount(&self, tasks: usize) {
-        if let Some((_, pending)) = &self.limit {
-            pending.fetch_sub(tasks as u64, Relaxed);
-        }
-    }
 }
 
 /// A list, on cache lines of its own.
 #[repr(align(128))]
 pub(super) struct Shard {
     pub(super) common: Arc<Common>,
-    next_id: AtomicU64,
-    list: Mutex<List>,
-}
-
-struct List {
+    /// A number that no other task of the scheduler has.
+    pub(super) next_id: AtomicU64,
+    running: AtomicU64,
     /// The waiting tasks. `None` after a shutdown.
-    waiting: Option<Places>,
-    running: usize,
+    waiting: Mutex<Option<Places>>,
+    /// The limit on the waiting tasks of a scheduler that has only this list.
+    limit: Option<usize>,
 }
 
 impl Shard {
     /// Creates the lists of a scheduler: one for each worker, and one for threads that are no workers.
     #[track_caller]
-    pub(super) fn all(timer: Timer, max_pending: Option<usize>) -> Arc<[Arc<Self>]> {
+    pub(super) fn all(timer: Timer, limit: Option<usize>) -> Arc<[Arc<Self>]> {
         let runtime = Arc::new(Handle::current());
-        let workers = runtime.metrics().num_workers() as u64;
+        let workers = match limit {
+            Some(_) => 0,
+            None => runtime.metrics().num_workers() as u64,
+        };
         let (open, ended) = oneshot::channel();
         let common = Arc::new(Common {
             timer,
             runtime: Arc::downgrade(&runtime),
             _open: Mutex::new(open),
-            limit: max_pending.map(|max| (max, AtomicU64::new(0))),
             idle: Notify::new(),
         });
-        tokio::spawn(async move {
-            let _ended = ended.await;
-            drop(runtime);
-        });
+        // The tokio task drops the handle at its end.
+        tokio::spawn(async move { (ended.await, runtime) });
         let shard = |number| {
             Arc::new(Self {
                 common: common.clone(),
                 next_id: AtomicU64::new(number << 48),
-                list: Mutex::new(List {
-                    waiting: Some(Places::default()),
-                    running: 0,
-                }),
+                running: AtomicU64::new(0),
+                waiting: Mutex::new(Some(Places::default())),
+                limit,
             })
         };
         (0..=workers).map(shard).collect()
     }
 
-    /// Returns a number that no other task of the scheduler has.
-    pub(super) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed)
-    }
-
-    /// Adds a task, whose sleep wakes it at the deadline. Also returns whether the deadline has passed: the caller then wakes
-    /// the task. The caller holds the lock for which the waker waits.
+    /// Adds a task that waits for the deadline in `status`, whose sleep wakes it then. Also returns whether the deadline has
+    /// passed: the caller then wakes the task. The caller holds the lock for which the waker waits.
+    ///
+    /// If the list refuses the task, returns the limit, or `None` after a shutdown or if the task was canceled.
     pub(super) fn insert(
         self: &Arc<Self>,
         task: Arc<impl Task + Wake + 'static>,
-        (now, deadline): (Instant, Instant),
-        is_first: bool,
-    ) -> Result<(Place, bool), Refused> {
-        if !self.common.is_open() {
-            return Err(Refused::Shutdown);
+        now: Instant,
+        status: &Status,
+    ) -> Result<(Place, bool), Option<usize>> {
+        if status.is_cancelled || !self.common.is_open() {
+            return Err(None);
         }
-        self.common.count(is_first)?;
-        let mut sleep = self.common.timer.sleep_until(deadline);
         let waker = task.clone().into();
-        let is_due = match deadline <= now {
-            true => Some(true),
-            false => match sleep.try_poll_elapsed(&mut Context::from_waker(&waker)) {
-                Poll::Pending => Some(false),
-                Poll::Ready(reached) => reached.ok().map(|()| true),
-            },
+        let index = {
+            let mut waiting = lock(&self.waiting);
+            let waiting = waiting.as_mut().ok_or(None)?;
+            // The next run of a periodic task is always accepted.
+            let is_full = |limit| !status.is_started && waiting.len() >= limit;
+            if self.limit.is_some_and(is_full) {
+                return Err(self.limit);
+            }
+            waiting.insert(task)
         };
-        let inserted = is_due.and_then(|_| Some(lock(&self.list).waiting.as_mut()?.insert(task)));
-        let (Some(is_due), Some(index)) = (is_due, inserted) else {
-            self.common.uncount(1);
-            return Err(Refused::Shutdown);
+        let mut place = Place {
+            sleep: self.common.timer.sleep_until(status.deadline),
+            shard: self.clone(),
+            index,
         };
-        let shard = self.clone();
-        Ok((
-            Place {
-                sleep,
-                shard,
-                index,
-            },
-            is_due,
-        ))
+        let mut cx = Context::from_waker(&waker);
+        let is_due = status.deadline <= now || place.sleep.try_poll_elapsed(&mut cx).is_ready();
+        // A timer that has ended in the meantime wakes the task, or is ready here. The wake then drops the work.
+        Ok((place, is_due))
     }
 
-    /// Returns the number of waiting tasks, or `None` after a shutdown, and the number of running tasks.
-    pub(super) fn counts(&self) -> (Option<usize>, usize) {
-        let list = lock(&self.list);
-        (list.waiting.as_ref().map(|it| it.len), list.running)
+    /// Returns the number of waiting tasks, or `None` after a shutdown.
+    pub(super) fn pending(&self) -> Option<usize> {
+        lock(&self.waiting).as_ref().map(Places::len)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        // A write reads the last count. A mere load does so only after a `Notify`, of which the models know nothing.
+        self.running.fetch_add(0, Ordering::AcqRel) == 0
     }
 
     /// Closes the list, and returns the waiting tasks.
     pub(super) fn close(&self) -> impl Iterator<Item = Arc<dyn Task>> + use<> {
-        let closed = lock(&self.list).waiting.take().unwrap_or_default();
-        self.common.uncount(closed.len);
-        closed.chunks.into_iter().flatten().map(|(_, task)| task)
+        let closed = lock(&self.waiting).take().unwrap_or_default();
+        closed.0.into_iter().flatten().map(|(_, task)| task)
     }
 }
 
@@ -172,31 +147,24 @@ impl Shard {
 pub(super) struct Place {
     /// Wakes the task.
     sleep: Sleep,
-    pub(super) shard: Arc<Shard>,
+    shard: Arc<Shard>,
     index: usize,
 }
 
 impl Place {
     /// Removes the task from the list, unless a shutdown has done so, and from the timer.
-    pub(super) fn leave(self) {
-        self.remove(false);
+    pub(super) fn leave(self) -> Arc<Shard> {
+        let _removed = lock(&self.shard.waiting)
+            .as_mut()
+            .map(|it| it.remove(self.index));
+        self.shard
     }
 
     /// Removes the task, as [`leave`](Self::leave) does, and counts it as running.
     pub(super) fn start(self) -> Running {
-        Running(self.remove(true))
-    }
-
-    fn remove(self, starts: bool) -> Arc<Shard> {
-        let mut list = lock(&self.shard.list);
-        list.running += usize::from(starts);
-        let removed = list.waiting.as_mut().map(|it| it.remove(self.index));
-        drop(list);
-        if removed.is_some() {
-            self.shard.common.uncount(1);
-        }
-        drop(self.sleep);
-        self.shard
+        // A thread that no longer finds the task in the list finds this count.
+        self.shard.running.fetch_add(1, Ordering::Relaxed);
+        Running(self.leave())
     }
 }
 
@@ -205,89 +173,82 @@ pub(super) struct Running(pub(super) Arc<Shard>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut list = lock(&self.0.list);
-        list.running -= 1;
-        let is_idle = list.running == 0;
-        drop(list);
-        if is_idle {
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.common.idle.notify_waiters();
         }
     }
 }
 
-const CHUNK: usize = 256;
+/// The capacity of the first slab of a list.
+const FIRST: usize = 256;
 
-/// Tasks by their indices, in chunks.
+/// Tasks by their indices, in slabs: each has twice the capacity of the slab before it, and none grows.
 #[derive(Default)]
-struct Places {
-    chunks: Vec<Slab<Arc<dyn Task>>>,
-    /// The chunks that are not full.
-    with_room: Vec<usize>,
-    /// The chunk that last became empty. No other empty chunk has memory, so a list that grows and shrinks by one does not
-    /// allocate each time.
-    emptied: usize,
-    len: usize,
-}
+struct Places(Vec<Tasks>);
+
+type Tasks = Slab<Arc<dyn Task>>;
 
 impl Places {
-    fn insert(&mut self, task: Arc<dyn Task>) -> usize {
-        if self.with_room.is_empty() {
-            self.with_room.push(self.chunks.len());
-            self.chunks.push(Slab::new());
-        }
-        let number = self.with_room[self.with_room.len() - 1];
-        let chunk = &mut self.chunks[number];
-        if chunk.capacity() == 0 {
-            chunk.reserve(CHUNK);
-        }
-        let index = chunk.insert(task);
-        if chunk.len() == CHUNK {
-            self.with_room.pop();
-        }
-        self.len += 1;
-        number * CHUNK + index
+    fn len(&self) -> usize {
+        self.0.iter().map(Slab::len).sum()
     }
 
-    fn remove(&mut self, index: usize) -> Arc<dyn Task> {
-        let number = index / CHUNK;
-        let chunk = &mut self.chunks[number];
-        if chunk.len() == CHUNK {
-            self.with_room.push(number);
+    /// Returns the index of the first task of a slab.
+    fn start(slab: usize) -> usize {
+        (FIRST << slab) - FIRST
+    }
+
+    fn insert(&mut self, task: Arc<dyn Task>) -> usize {
+        let has_room = |number: &usize| self.0[*number].len() < FIRST << number;
+        let number = (0..self.0.len()).find(has_room).unwrap_or(self.0.len());
+        if number == self.0.len() {
+            self.0.push(Slab::with_capacity(FIRST << number));
         }
-        let task = chunk.remove(index % CHUNK);
-        if chunk.is_empty() && number != self.emptied {
-            let last = mem::replace(&mut self.emptied, number);
-            if self.chunks[last].is_empty() {
-                self.chunks[last] = Slab::new();
-            }
-        }
-        self.len -= 1;
-        task
+        Self::start(number) + self.0[number].insert(task)
+    }
+
+    /// Also returns the last slab if neither it nor the slab before it is in use. So a list that grows and shrinks by one does
+    /// not allocate each time.
+    fn remove(&mut self, index: usize) -> (Arc<dyn Task>, Option<Tasks>) {
+        let number = (index / FIRST + 1).ilog2() as usize;
+        let task = self.0[number].remove(index - Self::start(number));
+        let unused = match &self.0[..] {
+            [.., before, last] if before.is_empty() && last.is_empty() => self.0.pop(),
+            _ => None,
+        };
+        (task, unused)
     }
 }
 
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod tests {
-    use std::{any::Any, task::Waker};
+    use std::any::Any;
+    use std::task::{Poll, Waker};
 
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::schedule::{Unstarted, task::Status};
+    use crate::schedule::Unstarted;
 
     struct Numbered(u64);
 
     impl Task for Numbered {
-        fn cancel(&self) -> bool {
+        fn cancel(self: Arc<Self>) -> bool {
             false
         }
 
-        fn give_back(&self) -> Option<Unstarted> {
+        fn give_back(self: Arc<Self>) -> Option<Unstarted> {
             None
         }
 
         fn status(&self) -> Status {
-            Status::new(self.0, Instant::now())
+            Status {
+                id: self.0,
+                deadline: Instant::now(),
+                is_started: false,
+                is_cancelled: false,
+                is_finished: false,
+            }
         }
 
         fn poll_result(&self, _: &Waker, _: &mut dyn Any) -> Poll<()> {
@@ -298,7 +259,7 @@ mod tests {
     }
 
     proptest! {
-        /// Tasks keep their indices, a free place is used before a new chunk, and the memory goes back.
+        /// Tasks keep their indices, no slab grows, a free place is used before a new slab, and the memory goes back.
         #[test]
         fn tasks_keep_their_indices(removals in vec(any::<usize>(), 0..2_000), more in 0..2_000_u64) {
             let mut list = Places::default();
@@ -307,26 +268,26 @@ mod tests {
             for removed in removals {
                 if !held.is_empty() {
                     let (index, id) = held.swap_remove(removed % held.len());
-                    prop_assert_eq!(list.remove(index).status().id, id);
+                    prop_assert_eq!(list.remove(index).0.status().id, id);
                 }
             }
+            let slabs = list.0.len();
             held.extend((1_000..1_000 + more).map(|id| insert(&mut list, id)));
-            prop_assert_eq!(list.len, held.len());
-            prop_assert_eq!(list.chunks.len(), held.len().div_ceil(CHUNK).max(4));
-            prop_assert!(list.chunks.iter().all(|chunk| chunk.capacity() <= CHUNK));
-            for (index, id) in held {
-                prop_assert_eq!(list.remove(index).status().id, id);
+            prop_assert_eq!(list.len(), held.len());
+            prop_assert!(list.0.len() == slabs || held.len() > Places::start(list.0.len() - 1));
+            for (number, slab) in list.0.iter().enumerate() {
+                prop_assert_eq!(slab.capacity(), FIRST << number);
             }
-            let with_memory = list.chunks.iter().filter(|chunk| chunk.capacity() > 0);
-            prop_assert!(list.len == 0 && with_memory.count() <= 1);
-            // After a peak, a list of one task keeps its memory.
-            let capacities = |list: &Places| -> Vec<_> { list.chunks.iter().map(Slab::capacity).collect() };
-            let (first, _) = insert(&mut list, 0);
-            list.remove(first);
-            let before = capacities(&list);
-            let (second, _) = insert(&mut list, 1);
-            prop_assert_eq!(capacities(&list), before);
-            list.remove(second);
+            for (index, id) in held {
+                prop_assert_eq!(list.remove(index).0.status().id, id);
+            }
+            prop_assert_eq!(list.len(), 0);
+            // A list of one task keeps its memory, and no more.
+            for _ in 0..4 {
+                let (first, _) = insert(&mut list, 0);
+                list.remove(first);
+            }
+            prop_assert_eq!(list.0.len(), 1);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::{
     future::{Future, ready},
+    marker::PhantomData,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -25,8 +26,8 @@ use tokio_wheel::Duration;
 use super::{
     ScheduledTask, Scheduler, TaskError,
     entry::Entry,
-    task::Task,
-    work::{Pace, Periodic, Work},
+    handle::Task,
+    work::{Periodic, Work},
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -91,12 +92,10 @@ impl Witness {
 }
 
 fn entry<W: Work>(scheduler: &Scheduler, work: W) -> (ScheduledTask<W::Output>, Arc<Entry<W>>) {
-    let now = Instant::now();
-    let entry = Entry::schedule(&scheduler.shards[0], (now, now + HOUR), work);
-    let Ok(entry) = entry else {
-        panic!("the scheduler refused the task");
-    };
-    (ScheduledTask::new(entry.clone()), entry)
+    let (shard, now) = (&scheduler.shards[0], Instant::now());
+    let entry = Entry::new(shard, now + HOUR);
+    assert!(entry.wait(shard, (now, now + HOUR), work).is_ok());
+    (ScheduledTask(entry.clone(), PhantomData), entry)
 }
 
 /// Schedules a task that runs once. The output of the task is 7.
@@ -114,8 +113,15 @@ fn periodic(scheduler: &Scheduler) -> (ScheduledTask<()>, Arc<impl Task + Wake +
         held.run();
         ready(())
     };
-    let (period, pace) = (HOUR, Pace::FixedDelay);
-    let (task, entry) = entry(scheduler, Periodic { make, period, pace });
+    let (period, behavior) = (HOUR, None);
+    let (task, entry) = entry(
+        scheduler,
+        Periodic {
+            make,
+            period,
+            behavior,
+        },
+    );
     (task, entry, witness)
 }
 

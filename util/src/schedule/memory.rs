@@ -9,7 +9,7 @@ use tokio_wheel::Duration;
 use tokio_wheel::Sleep;
 
 use super::entry::Entry;
-use super::work::{Pace, Periodic, Work};
+use super::work::{Periodic, Work};
 
 const LARGE: usize = 40_000;
 
@@ -25,8 +25,12 @@ fn a_future_and_a_closure_are_held_once() {
         std::hint::black_box(&held);
         async {}
     };
-    let (period, pace) = (Duration::MAX, Pace::FixedDelay);
-    let periodic = entry_of(Periodic { make, period, pace });
+    let (period, behavior) = (Duration::MAX, None);
+    let periodic = entry_of(Periodic {
+        make,
+        period,
+        behavior,
+    });
     for size in [once, periodic] {
         assert!((LARGE..=LARGE + 160).contains(&size), "{size} bytes");
     }

@@ -79,7 +79,6 @@ mod list;
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_util_loom)))]
 mod memory;
-mod task;
 mod unstarted;
 mod work;
 
@@ -88,7 +87,7 @@ pub use handle::{CancelHandle, ScheduledTask};
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
 
 use tokio::runtime::worker_index;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -98,8 +97,7 @@ use crate::ground::unwind;
 use crate::limit::{notified, saturating_add};
 use entry::Entry;
 use list::Shard;
-use task::Task;
-use work::{Pace, Periodic, Work};
+use work::{Periodic, Work};
 
 /// Starts tasks at their deadlines. See the [module](self).
 ///
@@ -126,7 +124,7 @@ use work::{Pace, Periodic, Work};
 /// ```
 #[derive(Clone)]
 pub struct Scheduler {
-    /// A shard for each worker, and one for threads that are no workers.
+    /// A shard for each worker, and one for threads that are no workers. With a limit, a single shard.
     shards: Arc<[Arc<Shard>]>,
 }
 
@@ -160,7 +158,8 @@ impl Builder {
     /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A task that runs does
     /// not count. The next run of a periodic task is always accepted, and may exceed the limit.
     ///
-    /// The count adds a write to a cache line that all threads share, so set a limit only if you need it.
+    /// A scheduler with a limit has one list of waiting tasks, which all threads lock, instead of a list for each worker. So set
+    /// a limit only if you need it.
     ///
     /// # Panics
     ///
@@ -236,8 +235,9 @@ impl Builder {
             Some(timer) => timer,
             None => Timer::current(),
         };
-        let shards = Shard::all(timer, self.max_pending);
-        Scheduler { shards }
+        Scheduler {
+            shards: Shard::all(timer, self.max_pending),
+        }
     }
 }
 
@@ -284,7 +284,7 @@ impl Scheduler {
 
     /// Returns the number of waiting tasks, without those that are running.
     ///
-    /// This method locks the list of each worker in turn.
+    /// This method locks each list in turn.
     ///
     /// # Examples
     ///
@@ -303,7 +303,7 @@ impl Scheduler {
     /// # }
     /// ```
     pub fn pending(&self) -> usize {
-        self.shards.iter().filter_map(|it| it.counts().0).sum()
+        self.shards.iter().filter_map(|it| it.pending()).sum()
     }
 
     /// Returns whether the scheduler or its runtime has shut down. The scheduler then refuses all tasks.
@@ -325,7 +325,7 @@ impl Scheduler {
     pub fn is_shutdown(&self) -> bool {
         // A shutdown closes this shard last.
         let last = &self.shards[self.shards.len() - 1];
-        last.counts().0.is_none() || !last.common.is_open()
+        last.pending().is_none() || !last.common.is_open()
     }
 
     /// Schedules `future` to run as a tokio task on this scheduler, after `delay`.
@@ -527,8 +527,12 @@ impl Scheduler {
         F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        let pace = Pace::FixedRate(behavior);
-        let work = Periodic { make, period, pace };
+        let behavior = Some(behavior);
+        let work = Periodic {
+            make,
+            period,
+            behavior,
+        };
         self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
@@ -580,8 +584,12 @@ impl Scheduler {
         F: Future<Output: RunOutput> + Send + 'static,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        let (period, pace) = (delay, Pace::FixedDelay);
-        let work = Periodic { make, period, pace };
+        let (period, behavior) = (delay, None);
+        let work = Periodic {
+            make,
+            period,
+            behavior,
+        };
         self.start(|now| saturating_add(now, initial), work, |work| work.make)
     }
 
@@ -640,14 +648,12 @@ impl Scheduler {
     pub fn shutdown(&self) -> Vec<Unstarted> {
         // All lists are closed before the first task ends. So a thread that learns of the end can schedule no more.
         let closed: Vec<_> = self.shards.iter().map(|shard| shard.close()).collect();
-        let waiting = closed.into_iter().flatten();
-        let give_back = |task: Arc<dyn Task>| {
-            let left = task.give_back();
+        let mut left = Vec::new();
+        for task in closed.into_iter().flatten() {
+            left.extend(task.clone().give_back());
             // A task that has run in the meantime may drop its output here.
             unwind::discard(task);
-            left
-        };
-        let mut left: Vec<_> = waiting.filter_map(give_back).collect();
+        }
         left.sort_by_key(Unstarted::deadline);
         left
     }
@@ -685,7 +691,7 @@ impl Scheduler {
     pub async fn wait_idle(&self) {
         loop {
             let idle = self.shards[0].common.idle.notified();
-            if self.shards.iter().all(|shard| shard.counts().1 == 0) {
+            if self.shards.iter().all(|it| it.is_idle()) {
                 return;
             }
             notified(idle).await;
@@ -705,11 +711,13 @@ impl Scheduler {
         let now = Instant::now();
         let last = self.shards.len() - 1;
         let shard = &self.shards[worker_index().unwrap_or(last).min(last)];
-        match Entry::schedule(shard, (now, first(now)), work) {
-            Ok(task) => Ok(ScheduledTask::new(task)),
-            Err((work, reason)) => Err(ScheduleError {
+        let deadline = first(now);
+        let entry = Entry::new(shard, deadline);
+        match entry.wait(shard, (now, deadline), work) {
+            Ok(()) => Ok(ScheduledTask(entry, PhantomData)),
+            Err((work, limit)) => Err(ScheduleError {
                 task: given(work).into(),
-                reason,
+                limit,
             }),
         }
     }

@@ -5,6 +5,8 @@ use std::{fmt, future::Future, pin::Pin};
 
 use tokio::time::Instant;
 
+use super::handle::Status;
+
 /// A scheduled task that [`Scheduler::shutdown`](super::Scheduler::shutdown) has returned.
 ///
 /// The task was waiting for its deadline at the shutdown. An `Unstarted` is a future that runs the task.
@@ -52,8 +54,7 @@ use tokio::time::Instant;
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
-    pub(super) id: u64,
-    pub(super) deadline: Instant,
+    pub(super) status: Status,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -84,7 +85,7 @@ impl Unstarted {
     /// # }
     /// ```
     pub fn id(&self) -> u64 {
-        self.id
+        self.status.id
     }
 
     /// Returns whether the task is periodic. If it is, this future runs only the next run.
@@ -134,7 +135,7 @@ impl Unstarted {
     /// # }
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.deadline
+        self.status.deadline
     }
 }
 
@@ -148,7 +149,7 @@ impl Future for Unstarted {
 
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields = (self.id, self.deadline, self.is_periodic);
+        let fields = (self.id(), self.deadline(), self.is_periodic);
         f.debug_tuple("Unstarted").field(&fields).finish()
     }
 }

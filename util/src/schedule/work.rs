@@ -1,6 +1,6 @@
 //! The work of a scheduled task: a future that runs once, or a closure that returns a future for each run.
 
-use std::{future::Future, ops::ControlFlow, time::Duration};
+use std::{future::Future, future::poll_fn, ops::ControlFlow, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -11,32 +11,25 @@ pub(super) trait Work: Send + Sized + 'static {
     /// The output of the task.
     type Output: Send + 'static;
 
-    /// The output of a run.
-    type Ran: Send;
-
     /// Whether the task may run more than once.
     const PERIODIC: bool;
 
-    /// Returns the future of a run. `due` is the deadline of the run.
-    fn run(self, due: Instant) -> impl Future<Output = Self::Ran> + Send;
-
-    /// Returns the output of the task, or the work and the deadline of the next run. The deadline may have passed.
-    fn next(ran: Self::Ran) -> ControlFlow<Self::Output, (Self, Instant)>;
+    /// Returns a run, which holds the future once. `due` is its deadline.
+    fn run(self, due: Instant) -> impl Future<Output = Ran<Self>> + Send + Unpin;
 }
+
+/// The output of the task, or the work and the deadline of the next run. The deadline may have passed.
+pub(super) type Ran<W> = ControlFlow<<W as Work>::Output, (W, Instant)>;
 
 /// A future that runs once.
 impl<F: Future<Output: Send + 'static> + Send + 'static> Work for F {
     type Output = F::Output;
-    type Ran = F::Output;
 
     const PERIODIC: bool = false;
 
-    fn run(self, _due: Instant) -> impl Future<Output = Self::Ran> + Send {
-        self
-    }
-
-    fn next(output: F::Output) -> ControlFlow<F::Output, (Self, Instant)> {
-        ControlFlow::Break(output)
+    fn run(self, _due: Instant) -> impl Future<Output = Ran<Self>> + Send + Unpin {
+        let mut future = Box::pin(self);
+        poll_fn(move |cx| future.as_mut().poll(cx).map(ControlFlow::Break))
     }
 }
 
@@ -44,17 +37,12 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Work for F {
 pub(super) struct Periodic<C> {
     pub(super) make: C,
     pub(super) period: Duration,
-    pub(super) pace: Pace,
+    /// What happens at a fixed rate after a late run. `None` stands for a fixed delay.
+    pub(super) behavior: Option<MissedTickBehavior>,
 }
 
-/// The instant from which a periodic task measures the time to its next run.
-#[derive(Clone, Copy)]
-pub(super) enum Pace {
-    /// The deadline of the last run. If the last run started late, the behavior decides.
-    FixedRate(MissedTickBehavior),
-    /// The end of the last run.
-    FixedDelay,
-}
+/// A run that starts more than this time after its deadline is late, as a tick of tokio's interval is.
+const TOLERANCE: Duration = Duration::from_millis(5);
 
 impl<C, F> Work for Periodic<C>
 where
@@ -62,48 +50,29 @@ where
     F: Future<Output: RunOutput> + Send + 'static,
 {
     type Output = <F::Output as RunOutput>::Output;
-    type Ran = ControlFlow<Self::Output, (Self, Instant)>;
 
     const PERIODIC: bool = true;
 
-    async fn run(mut self, due: Instant) -> Self::Ran {
-        let started = Instant::now();
-        let output = (self.make)().await;
-        output.into_control_flow()?;
-        // The future of this run has been dropped above. The drop may take long, and a fixed delay begins only after it.
-        let next = match self.pace {
-            Pace::FixedRate(behavior) => next_deadline(due, started, self.period, behavior),
-            Pace::FixedDelay => saturating_add(Instant::now(), self.period),
-        };
-        ControlFlow::Continue((self, next))
+    fn run(mut self, due: Instant) -> impl Future<Output = Ran<Self>> + Send + Unpin {
+        Box::pin(async move {
+            let started = Instant::now();
+            let output = (self.make)().await;
+            output.into_control_flow()?;
+            let lateness = started.saturating_duration_since(due);
+            let from = match self.behavior {
+                // The future of this run has been dropped above. The drop may take long, and the delay begins only after it.
+                None => Instant::now(),
+                Some(MissedTickBehavior::Delay) if lateness > TOLERANCE => started,
+                Some(MissedTickBehavior::Skip) if lateness > TOLERANCE => {
+                    let since_missed = lateness.as_nanos() % self.period.as_nanos();
+                    started - Duration::from_nanos(since_missed as u64)
+                }
+                Some(_) => due,
+            };
+            let next = saturating_add(from, self.period);
+            ControlFlow::Continue((self, next))
+        })
     }
-
-    fn next(ran: Self::Ran) -> Self::Ran {
-        ran
-    }
-}
-
-/// A run that starts more than this time after its deadline is late, as a tick of tokio's interval is.
-const TOLERANCE: Duration = Duration::from_millis(5);
-
-/// Returns the deadline of the run that follows a run with the deadline `due`, which started at `started`.
-fn next_deadline(
-    due: Instant,
-    started: Instant,
-    period: Duration,
-    behavior: MissedTickBehavior,
-) -> Instant {
-    let lateness = started.saturating_duration_since(due);
-    let from = match behavior {
-        _ if lateness <= TOLERANCE => due,
-        MissedTickBehavior::Delay => started,
-        MissedTickBehavior::Skip => {
-            let missed = lateness.as_nanos() / period.as_nanos();
-            due + Duration::from_nanos((missed * period.as_nanos()) as u64)
-        }
-        _ => due,
-    };
-    saturating_add(from, period)
 }
 
 /// The types that a run of a periodic task may return.
