@@ -1,4 +1,4 @@
-//! The waiting and running tasks of a scheduler: a list for each worker, or one list if there is a limit.
+//! The waiting and running tasks of a scheduler: a list for each worker.
 //!
 //! A list does not start its tasks, because their wakers do. It is there for the limit, for [`Scheduler::pending`], and for
 //! a shutdown, which takes what it finds in the lists.
@@ -9,7 +9,7 @@
 //! * No user code runs under the lock of a list. A caller keeps the entry that it adds or removes, so its drop runs later.
 //! * No hold of the lock copies the tasks. A list that is full gets another slab, and a slab that is no longer needed is
 //!   freed after the hold.
-//! * A limit is exact, because a scheduler with a limit has one list.
+//! * A limit is exact: a thread counts a task before it adds the task to a list.
 //!
 //! [`Scheduler::pending`]: super::Scheduler::pending
 
@@ -33,6 +33,9 @@ pub(super) struct Common {
     runtime: Weak<Handle>,
     /// Ends this task when it is dropped.
     _open: Mutex<oneshot::Sender<()>>,
+    /// The limit on waiting tasks, and their number. A scheduler without a limit does not count, because all threads would
+    /// write to the cache line of the number.
+    limit: Option<(usize, AtomicU64)>,
     /// Notified when a list has no running task any more.
     pub(super) idle: Notify,
 }
@@ -46,6 +49,16 @@ impl Common {
     pub(super) fn is_open(&self) -> bool {
         !self.timer.is_shutdown() && self.runtime.strong_count() > 0
     }
+
+    /// Counts one more waiting task. Returns the limit if it is reached, unless the task has run before.
+    fn count(&self, has_run: bool) -> Result<(), usize> {
+        let Some((limit, waiting)) = &self.limit else {
+            return Ok(());
+        };
+        let one_more = |waiting| (has_run || waiting < *limit as u64).then_some(waiting + 1);
+        let counted = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        counted.map(drop).map_err(|_| *limit)
+    }
 }
 
 /// A list, on cache lines of its own.
@@ -57,24 +70,20 @@ pub(super) struct Shard {
     running: AtomicU64,
     /// The waiting tasks. `None` after a shutdown.
     waiting: Mutex<Option<Places>>,
-    /// The limit on the waiting tasks of a scheduler that has only this list.
-    limit: Option<usize>,
 }
 
 impl Shard {
     /// Creates the lists of a scheduler: one for each worker, and one for threads that are no workers.
     #[track_caller]
-    pub(super) fn all(timer: Timer, limit: Option<usize>) -> Arc<[Arc<Self>]> {
+    pub(super) fn all(timer: Timer, max_pending: Option<usize>) -> Arc<[Arc<Self>]> {
         let runtime = Arc::new(Handle::current());
-        let workers = match limit {
-            Some(_) => 0,
-            None => runtime.metrics().num_workers() as u64,
-        };
+        let workers = runtime.metrics().num_workers() as u64;
         let (open, ended) = oneshot::channel();
         let common = Arc::new(Common {
             timer,
             runtime: Arc::downgrade(&runtime),
             _open: Mutex::new(open),
+            limit: max_pending.map(|limit| (limit, AtomicU64::new(0))),
             idle: Notify::new(),
         });
         // The tokio task drops the handle at its end.
@@ -85,7 +94,6 @@ impl Shard {
                 next_id: AtomicU64::new(number << 48),
                 running: AtomicU64::new(0),
                 waiting: Mutex::new(Some(Places::default())),
-                limit,
             })
         };
         (0..=workers).map(shard).collect()
@@ -105,16 +113,9 @@ impl Shard {
             return Err(None);
         }
         let waker = task.clone().into();
-        let index = {
-            let mut waiting = lock(&self.waiting);
-            let waiting = waiting.as_mut().ok_or(None)?;
-            // The next run of a periodic task is always accepted.
-            let is_full = |limit| !status.is_started && waiting.len() >= limit;
-            if self.limit.is_some_and(is_full) {
-                return Err(self.limit);
-            }
-            waiting.insert(task)
-        };
+        // The next run of a periodic task is always accepted.
+        self.common.count(status.is_started)?;
+        let index = lock(&self.waiting).as_mut().ok_or(None)?.insert(task);
         let mut place = Place {
             sleep: self.common.timer.sleep_until(status.deadline),
             shard: self.clone(),
@@ -157,6 +158,9 @@ impl Place {
         let _removed = lock(&self.shard.waiting)
             .as_mut()
             .map(|it| it.remove(self.index));
+        if let Some((_, waiting)) = &self.shard.common.limit {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+        }
         self.shard
     }
 

@@ -124,7 +124,7 @@ use work::{Periodic, Work};
 /// ```
 #[derive(Clone)]
 pub struct Scheduler {
-    /// A shard for each worker, and one for threads that are no workers. With a limit, a single shard.
+    /// A shard for each worker, and one for threads that are no workers.
     shards: Arc<[Arc<Shard>]>,
 }
 
@@ -158,8 +158,7 @@ impl Builder {
     /// A scheduler that has reached the limit refuses a task, and the [`ScheduleError`] returns the task. A task that runs does
     /// not count. The next run of a periodic task is always accepted, and may exceed the limit.
     ///
-    /// A scheduler with a limit has one list of waiting tasks, which all threads lock, instead of a list for each worker. So set
-    /// a limit only if you need it.
+    /// The count adds a write to a cache line that all threads share, so set a limit only if you need it.
     ///
     /// # Panics
     ///
