@@ -113,9 +113,13 @@ impl Shard {
             return Err(None);
         }
         let waker = task.clone().into();
-        // The next run of a periodic task is always accepted.
-        self.common.count(status.is_started)?;
-        let index = lock(&self.waiting).as_mut().ok_or(None)?.insert(task);
+        let index = {
+            let mut waiting = lock(&self.waiting);
+            let waiting = waiting.as_mut().ok_or(None)?;
+            // The next run of a periodic task is always accepted.
+            self.common.count(status.is_started)?;
+            waiting.insert(task)
+        };
         let mut place = Place {
             sleep: self.common.timer.sleep_until(status.deadline),
             shard: self.clone(),
