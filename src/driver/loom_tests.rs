@@ -47,8 +47,9 @@ use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 use crate::driver::{
     clock::{Clock, DEFAULT_TICK, manual::Manual},
     entry::Site,
+    room::Room,
     shard::{Counts, Shard},
-    turn::{Driver, Room, Turn},
+    turn::{Driver, Turn},
 };
 use crate::error::TimerShutdown;
 

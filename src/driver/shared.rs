@@ -61,7 +61,11 @@ use tokio::{runtime, task::yield_now};
 
 use crate::{
     driver::{
-        agenda::Agenda, clock::Clock, drive::next_tick, ending::Ending, shard::Shard, turn::Driver,
+        agenda::Agenda,
+        clock::Clock,
+        ending::Ending,
+        shard::Shard,
+        turn::{Driver, next_tick},
     },
     ground::{
         sync::{AtomicUsize, Ordering, worker_index},
