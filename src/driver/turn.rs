@@ -183,7 +183,7 @@ fn visit_and_wake(turn: &mut Turn<'_>, shards: &[Arc<Shard>], number: usize) -> 
     has_cascades
 }
 
-/// Publishes later ticks where cancellations have left earlier ones.
+/// Publishes the ticks of shards anew, which are later where cancellations have left earlier ones.
 ///
 /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
 /// `timer::tests::canceled_timers_wake_the_driver_once`.

@@ -98,7 +98,7 @@ where
         half_close: None,
         last: None,
         alarm: None,
-        starved: Starved::default(),
+        starved: Starved::new(),
     }
 }
 
