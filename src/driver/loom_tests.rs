@@ -16,6 +16,7 @@
 //! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `close_races_register` |
+//! | a thread asks without the lock whether an entry has fired | `agenda`, `shard` | `asking_races_fire` |
 //! | a worker keeps a spare entry, or takes one over, while the entry fires or the shard closes | `entry`, `shard` | `keeping_races_fire`, `keeping_keeps_the_order`, `taking_over_races_fire`, `keeping_races_close` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `agenda`, `registrar`, `shared` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
@@ -47,8 +48,9 @@ use loom::{sync::atomic::AtomicBool as LoomFlag, thread};
 use crate::driver::{
     clock::{Clock, DEFAULT_TICK, manual::Manual},
     entry::Site,
+    room::Room,
     shard::{Counts, Shard},
-    turn::{Driver, Room, Turn},
+    turn::{Driver, Turn},
 };
 use crate::error::TimerShutdown;
 
@@ -101,6 +103,32 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
         turn.wake();
         has_work = shard.published.tick() <= now;
     }
+}
+
+/// Checks "a poll is ready after a wake": a thread that knows of the wake finds without the lock that the entry may have fired.
+#[test]
+fn asking_races_fire() {
+    struct Flag(LoomFlag);
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Release);
+        }
+    }
+    loom::model(|| {
+        let shard = Shard::new();
+        let woken = Arc::new(Flag(LoomFlag::new(false)));
+        register(&shard, 2, woken.clone().into()).unwrap();
+        let driver = {
+            let shard = shard.clone();
+            thread::spawn(move || expire(&shard, 2))
+        };
+        if woken.0.load(Acquire) {
+            assert!(shard.published.may_have_fired(2));
+        }
+        driver.join().unwrap();
+        assert!(shard.published.may_have_fired(2));
+        assert!(!shard.published.may_have_fired(3));
+    });
 }
 
 /// Checks "never lost" and "keys never alias": only one of the two threads removes the entry.

@@ -39,7 +39,7 @@
 //!
 //!    a future is dropped, on any thread
 //!    ----------------------------------
-//!    registrar    asks whether the entry belongs to this worker
+//!    default      asks whether the thread is the worker of the entry. A finished sleep has none, and ends here
 //!        |                                          |
 //!        | no                                       | yes
 //!        v                                          v
@@ -68,19 +68,19 @@
 //! | *what* | [`shard`] | a wheel behind a lock |
 //! | | [`entry`] | what a wheel keeps of a future, and what dropped futures keep for the next futures |
 //! | | [`lateness`] | the histogram of the lateness of entries |
-//! | *how much* | [`turn`] | what the driver may do in a turn, and how many tasks it may wake |
-//! | | [`drive`] | what it does in a turn |
+//! | *how much* | [`turn`] | what the driver does in a turn |
+//! | | [`room`] | how many tasks a turn may wake |
 
 pub(crate) mod agenda;
 pub(crate) mod alarm;
 pub(crate) mod clock;
-pub(crate) mod drive;
 pub(crate) mod ending;
 pub(crate) mod entry;
 pub(crate) mod lateness;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 pub(crate) mod registrar;
+pub(crate) mod room;
 pub(crate) mod shard;
 pub(crate) mod shared;
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]

@@ -134,6 +134,8 @@ impl Registrar {
         self.add_entry(now, tick, of)
     }
 
+    /// Adds an entry. `now` is the present tick if the thread has read the clock and is in the timer's runtime: the shard then
+    /// advances its wheel, and a new earliest deadline sets the alarm.
     #[inline]
     fn add_entry(&self, now: Option<Tick>, at: Tick, of: Owner<'_>) -> Registered {
         let wake_for = |tick| self.shared.agenda.wake_for(tick, now.is_some());

@@ -409,7 +409,7 @@ impl Shard {
         has_cascades
     }
 
-    /// Publishes a later tick if a cancellation has left an earlier one.
+    /// Publishes the tick anew, which is later if a cancellation has left an earlier one.
     pub(crate) fn correct(&self) {
         self.publish(&self.state.lock());
     }

@@ -1,6 +1,6 @@
 //! The state of a timer, and the two halves of its driver: the waker of the alarm, and the task.
 //!
-//! The driver works in [turns](super::drive). Two halves can take a turn, like the halves of an
+//! The driver works in [turns](super::turn). Two halves can take a turn, like the halves of an
 //! interrupt handler:
 //!
 //! | half | runs when | takes a turn |
@@ -61,7 +61,11 @@ use tokio::{runtime, task::yield_now};
 
 use crate::{
     driver::{
-        agenda::Agenda, clock::Clock, drive::next_tick, ending::Ending, shard::Shard, turn::Driver,
+        agenda::Agenda,
+        clock::Clock,
+        ending::Ending,
+        shard::Shard,
+        turn::{Driver, next_tick},
     },
     ground::{
         sync::{AtomicUsize, Ordering, worker_index},
@@ -134,7 +138,7 @@ impl Shared {
         !is_set || agenda.is_due()
     }
 
-    /// Fires all expired entries, unless another thread takes a turn.
+    /// Fires all expired entries, unless a turn is being taken.
     #[cfg(feature = "test-util")]
     pub(crate) fn expire_now(&self) {
         while self.agenda.is_due() {
@@ -201,7 +205,7 @@ impl DriverTask {
     /// Drives the timer until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;
-        let mut turns = 0;
+        let mut pauses = 0;
         loop {
             poll_fn(|cx| shared.agenda.notify.poll_notified(cx)).await;
             shared.record_wakeup("notified");
@@ -210,14 +214,14 @@ impl DriverTask {
             }
             if shared.agenda.is_due() {
                 // The tasks that the waker has woken go first.
-                give_way(&mut turns).await;
+                give_way(&mut pauses).await;
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
             while let Some(driver) = shared.agenda.take() {
                 if !shared.take_turn(driver) {
                     break;
                 }
-                give_way(&mut turns).await;
+                give_way(&mut pauses).await;
             }
         }
     }
@@ -229,25 +233,25 @@ impl Drop for DriverTask {
     }
 }
 
-/// After this many turns, the worker checks its I/O. A turn takes at most about 1 ms.
-const TURNS: u32 = 16;
+/// After this many pauses, the worker checks its I/O. The turn between two pauses takes at most about 1 ms.
+const PAUSES: u32 = 16;
 
-/// Makes the driver's task yield. `turns` counts its turns.
+/// Makes the driver's task yield. `pauses` counts how often it did.
 ///
 /// The task wakes itself at the end of a poll. It then runs after the tasks that are ready. Any idle worker can
 /// take all of these tasks. [`yield_now`] would instead put the task on a list that only its worker uses. If
 /// another task then blocked that worker, the driver would wait, although other workers are idle.
 ///
 /// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. Sixty turns that wake no
-/// task would take too long, so the driver calls `yield_now` after every [`TURNS`]th turn. The worker then checks its I/O.
-async fn give_way(turns: &mut u32) {
+/// task would take too long, so the driver calls `yield_now` in every [`PAUSES`]th pause. The worker then checks its I/O.
+async fn give_way(pauses: &mut u32) {
     let mut has_yielded = false;
     poll_fn(|cx| {
         if mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
-        *turns = (*turns + 1) % TURNS;
-        match *turns {
+        *pauses = (*pauses + 1) % PAUSES;
+        match *pauses {
             0 => pin!(yield_now()).poll(cx),
             _ => {
                 cx.waker().wake_by_ref();

@@ -203,7 +203,7 @@ impl Watched {
             None if seen.may_block => Some(now + self.period / SOON),
             None => Some(now + pace),
         };
-        if seen.wakes || !seen.ended.is_empty() {
+        if seen.wakes || cfg!(feature = "tracing") && !seen.ended.is_empty() {
             tasks.push((self.runtime.clone(), self.timer.clone(), seen));
         }
         self.next

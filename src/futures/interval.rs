@@ -228,7 +228,7 @@ impl Interval {
     /// ```
     #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(self.next.poll_with_budget(false, cx));
+        ready!(Pin::new(&mut self.next).poll(cx));
         let due = self.next.deadline();
         let now = Instant::now();
         let next = self.next_tick(due, now);

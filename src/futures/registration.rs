@@ -28,10 +28,10 @@
 //!
 //! | state    | `key`                                                  |
 //! |----------|--------------------------------------------------------|
-//! | idle     | `None`, or [`Key::VACANT`] after a reset               |
+//! | idle     | `None`, or [`WAS_RESET`] after a reset                 |
 //! | pending  | `Some`: the key of an entry in the shard               |
 //! | fired    | `Some`: the key of an entry that the shard has removed |
-//! | finished | `Some`: [`Key::ABSENT`]                                |
+//! | finished | [`FINISHED`]                                           |
 //!
 //! `Sleep::is_elapsed` needs to know whether an idle sleep was reset. The next poll of a fired sleep returns ready. Every poll of a finished sleep returns ready.
 //!
@@ -58,7 +58,7 @@ use std::{
 use bounded_wheel::Key;
 use tokio::{runtime, time::Instant};
 
-use super::Sleep;
+use super::sleep::{FINISHED, Sleep, WAS_RESET};
 use crate::{
     driver::{ending::Ending, registrar::Registrar},
     error::TimerShutdown,
@@ -76,7 +76,7 @@ impl Sleep {
             _ => false,
         };
         if !keeps_key {
-            self.key = Some(Key::VACANT);
+            self.key = WAS_RESET;
         }
     }
 
@@ -105,7 +105,7 @@ impl Sleep {
             (Some(key), Some(registrar)) if !key.is_absent() => {
                 registrar.shard.poll(key, cx.waker())
             }
-            (Some(Key::ABSENT), _) => Poll::Ready(Ok(())),
+            (FINISHED, _) => Poll::Ready(Ok(())),
             _ => self.register(cx),
         };
         match polled {
@@ -117,7 +117,7 @@ impl Sleep {
     /// Records that the future has returned ready, so that every poll is ready until the next reset.
     #[inline]
     pub(crate) fn finish(&mut self) {
-        self.key = Some(Key::ABSENT);
+        self.key = FINISHED;
     }
 
     /// Registers an entry. Returns an error if the timer has ended, or is another runtime's default timer.

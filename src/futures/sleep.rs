@@ -26,6 +26,12 @@ use crate::{
 /// after 30 years. With each tick, a timer counts more years.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
+/// The key of a sleep that has returned ready.
+pub(super) const FINISHED: Option<Key> = Some(Key::ABSENT);
+
+/// The key of a sleep that was reset while it had no entry.
+pub(super) const WAS_RESET: Option<Key> = Some(Key::VACANT);
+
 /// Waits until `duration` has elapsed.
 ///
 /// The duration starts with this call. If the duration ends after the latest [`Instant`], the future waits
@@ -211,8 +217,8 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match (self.key, &self.registrar) {
             (None, _) => false,
-            (Some(Key::VACANT), _) => Instant::now() >= self.deadline,
-            (Some(Key::ABSENT), _) | (_, None) => true,
+            (WAS_RESET, _) => Instant::now() >= self.deadline,
+            (FINISHED, _) | (_, None) => true,
             (Some(_), Some(registrar)) if !registrar.may_have_fired(self.deadline) => false,
             (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
                 Poll::Ready(Err(TimerShutdown(()))) => Instant::now() >= self.deadline,
@@ -357,16 +363,14 @@ impl Sleep {
     /// run. `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future, which may use up
     /// the whole budget each time, like a loop over a channel that is never empty. The limit must not wait for budget
     /// then, because it would never elapse. If the task had no budget before that poll either, the limit waits, as in
-    /// tokio. If there is no inner future, `had_budget` is `false`.
+    /// tokio.
     #[inline]
     #[track_caller]
-    pub(crate) fn poll_with_budget(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_reached(cx));
         if !had_budget || coop::has_budget_remaining() {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
-        // If the task has no budget, the line above returns pending. A pending future must not be terminated.
-        // The test `a_sleep_without_budget_is_not_terminated` proves this.
         self.finish();
         Poll::Ready(())
     }
@@ -453,14 +457,19 @@ impl Future for Sleep {
     #[inline]
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_with_budget(false, cx)
+        ready!(self.poll_reached(cx));
+        // Without budget, the poll is pending, and a pending future must not be terminated
+        // (`a_sleep_without_budget_is_not_terminated`).
+        ready!(coop::poll_proceed(cx)).made_progress();
+        self.finish();
+        Poll::Ready(())
     }
 }
 
 impl FusedFuture for Sleep {
     #[inline]
     fn is_terminated(&self) -> bool {
-        self.key == Some(Key::ABSENT)
+        self.key == FINISHED
     }
 }
 
@@ -492,8 +501,8 @@ mod tests {
     async fn a_limit_that_has_elapsed_uses_a_unit_of_the_budget() {
         let all = within_a_task(|_, cx| use_up(cx)).await;
         let left = within_a_task(|mut elapsed, cx| {
-            assert!(elapsed.poll_with_budget(true, cx).is_ready());
-            assert!(elapsed.poll_with_budget(false, cx).is_ready());
+            assert!(elapsed.poll_limit(true, cx).is_ready());
+            assert!(elapsed.poll_limit(false, cx).is_ready());
             use_up(cx)
         });
         assert_eq!(left.await, all - 2);
@@ -504,10 +513,10 @@ mod tests {
         within_a_task(|mut elapsed, cx| {
             let had_budget = coop::has_budget_remaining();
             use_up(cx);
-            assert!(elapsed.poll_with_budget(had_budget, cx).is_ready());
+            assert!(elapsed.poll_limit(had_budget, cx).is_ready());
 
             let had_budget = coop::has_budget_remaining();
-            assert!(elapsed.poll_with_budget(had_budget, cx).is_pending());
+            assert!(elapsed.poll_limit(had_budget, cx).is_pending());
         })
         .await;
     }

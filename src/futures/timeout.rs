@@ -263,7 +263,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        ready!(this.limit.poll_with_budget(had_budget, cx));
+        ready!(this.limit.poll_limit(had_budget, cx));
         Poll::Ready(Err(Elapsed(())))
     }
 }

@@ -9,8 +9,9 @@ use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
         clock::{Clock, DEFAULT_TICK},
+        room::Room,
         shared::{DriverTask, Shared},
-        turn::{Driver, Room},
+        turn::Driver,
         watch::DEFAULT_PERIOD,
     },
     error::BuildError,

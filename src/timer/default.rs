@@ -38,7 +38,7 @@
 //!   `worker_index` is `Some(0)` inside each current-thread runtime
 //!
 //! Asking for the current runtime would cost twice as much as a registration. So only a registration that reads the
-//! clock anyway, because its deadline is the first of its shard, asks (`register_near` in `driver/registrar.rs`). It
+//! clock anyway, because its deadline is the first of its shard or would be in a coarse slot, asks (`register_near` in `driver/registrar.rs`). It
 //! looks the timer up again. Test: `a_thread_that_was_a_worker_uses_the_runtime_that_it_runs_now` in `tests/promises`.
 //! The worker's own timer fires the other futures, as long as its runtime runs. `docs/limitations.md` lists the
 //! consequences. When the worker's own runtime shuts down, such a future moves to the runtime that polls it
@@ -102,7 +102,7 @@ struct Memory {
     /// The worker index of the thread at the look-up.
     worker: Option<usize>,
     /// The number of registrations while it asks, if the thread is a worker of a multi-thread runtime.
-    as_worker: Option<u32>,
+    registrations: Option<u32>,
 }
 
 impl Memory {
@@ -117,7 +117,7 @@ impl Memory {
         if !is_mine(&self.registrar) {
             let current = runtime::Handle::try_current().ok();
             let current = current.filter(|current| current.id() == self.runtime)?;
-            if let Some(registrations) = &mut self.as_worker {
+            if let Some(registrations) = &mut self.registrations {
                 let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
                 *registrations = registrations.wrapping_add(1);
                 witnessed = is_turn.then_some(current);
@@ -291,7 +291,7 @@ fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
         registrar: registrar.clone(),
         references: Vec::with_capacity(KEPT),
         worker,
-        as_worker: may_be_worker.then_some(0),
+        registrations: may_be_worker.then_some(0),
     };
     // Dropping the replaced memory drops wakers and may wake a driver, so the borrow must have ended.
     let replaced = MEMORY.try_with(|cell| cell.replace(Some(memory)));

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     driver::{
         clock::{Clock, DEFAULT_TICK, manual::Manual},
-        turn::{Room, tests::Others},
+        room::{Room, tests::Others},
     },
     futures::Sleep,
 };

@@ -30,7 +30,7 @@ use crate::{
         clock::{Clock, manual::Manual},
         entry::Site,
         loom_tests::Wakes,
-        turn::Room,
+        room::Room,
     },
     futures::Sleep,
     ground::{sync, unwind},

@@ -20,7 +20,10 @@ use tokio_test::{assert_pending, task};
 
 use super::harness::{Harness, ms, programs};
 use crate::{
-    driver::turn::{LATE, LITTLE, PATIENCE, ROOM, STEPS, tests::Others},
+    driver::{
+        room::{LATE, LITTLE, PATIENCE, ROOM, tests::Others},
+        turn::STEPS,
+    },
     futures::Sleep,
 };
 

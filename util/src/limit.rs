@@ -64,12 +64,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes a task and catches the panic of its waker.
+/// Wakes a task, and contains the panics of its waker.
 struct Quiet(Waker);
 
 impl Wake for Quiet {
     fn wake(self: Arc<Self>) {
-        let _caught = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref()));
+        // The last reference drops the waker too. A payload, whose drop may panic, is forgotten.
+        mem::forget(catch_unwind(AssertUnwindSafe(|| {
+            self.0.wake_by_ref();
+            drop(self);
+        })));
     }
 }
 
@@ -101,9 +105,13 @@ pub(crate) fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> 
 /// So a limit elapses although something else in the task always uses up the budget, and a loop over operations that time
 /// out at once still lets other tasks run.
 #[derive(Debug, Default)]
-pub(crate) struct Starved(pub(crate) bool);
+pub(crate) struct Starved(bool);
 
 impl Starved {
+    pub(crate) const fn new() -> Self {
+        Self(false)
+    }
+
     /// Takes a unit of the budget. If the last call was pending and there is still no budget, returns `None`.
     pub(crate) fn take_unit(&mut self, cx: &mut Context<'_>) -> Poll<Option<RestoreOnPending>> {
         if mem::take(&mut self.0) && !has_budget_remaining() {
@@ -150,7 +158,7 @@ mod tests {
     async fn every_second_poll_without_budget_proceeds() {
         within_a_task(|cx| {
             use_up(cx);
-            let mut starved = Starved::default();
+            let mut starved = Starved::new();
             let long_ago = tokio_wheel::Instant::now() - Duration::from_secs(1);
             let mut elapsed = pin!(tokio_wheel::sleep_until(long_ago));
             for _ in 0..3 {

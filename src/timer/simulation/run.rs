@@ -21,10 +21,7 @@ use super::{
     threads::{Helper, PATIENCE, Progress},
     world::World,
 };
-use crate::driver::{
-    shared::Shared,
-    turn::{FEW, STEPS},
-};
+use crate::driver::{room::FEW, shared::Shared, turn::STEPS};
 
 /// The maximum number of times that the alarm goes off while time passes in one step.
 const RINGS: usize = 200;

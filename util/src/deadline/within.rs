@@ -93,7 +93,7 @@ impl<F> Within<F> {
             set_at,
             is_outer: false,
             must_go_on: false,
-            starved: Starved(false),
+            starved: Starved::new(),
         }
     }
 

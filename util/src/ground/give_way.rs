@@ -13,9 +13,8 @@ const QUIET_POLLS: u32 = 16;
 /// take all of these tasks. [`yield_now`] would instead put the task on a list that only its worker uses. If
 /// another task then blocked that worker, the task would wait, although other workers are idle.
 ///
-/// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. If a poll returns a
-/// result, the task does other work, and so may reach sixty polls earlier. If no poll does, the task calls tokio's
-/// `yield_now` in every [`QUIET_POLLS`]th poll. The worker then checks its I/O.
+/// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. In every [`QUIET_POLLS`]th poll
+/// without a result, in a row or not, the task calls tokio's `yield_now`. The worker then checks its I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Yields {
     /// The number of polls that were of no use since the last check.

@@ -130,7 +130,7 @@ impl<B> TimeoutBody<B> {
             sleep: None,
             began: None,
             spent: Duration::ZERO,
-            starved: Starved(false),
+            starved: Starved::new(),
             exceeded: false,
         }
     }

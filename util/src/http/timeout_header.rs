@@ -90,7 +90,8 @@ impl TimeoutHeaderLayer {
         Self(GRPC_TIMEOUT)
     }
 
-    /// Creates a layer that writes milliseconds into the header `name`. The default is [`EXPECTED_RQ_TIMEOUT_MS`].
+    /// Creates a layer that writes milliseconds into the header `name`. The default is [`EXPECTED_RQ_TIMEOUT_MS`]. For
+    /// `grpc-timeout`, this is [`grpc`](Self::grpc).
     ///
     /// The value is rounded down, but is at least 1, because zero means no limit to Envoy.
     ///

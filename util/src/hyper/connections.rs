@@ -175,8 +175,9 @@ impl Connections {
         drop(state);
         // An `f64` has 53 bits of precision.
         let random = (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64;
-        let max_age = limits.max_age.map_or(MILLENNIA, |age| age.min(MILLENNIA));
-        let max_age = max_age.mul_f64(1.0 - limits.jitter * random);
+        let share = 1.0 - limits.jitter * random;
+        let shortened = |age: Duration| age.min(MILLENNIA).mul_f64(share);
+        let max_age = limits.max_age.map_or(MILLENNIA, shortened);
         let opened = Instant::now();
         Ok(ConnectionGuard {
             connections: self.clone(),

@@ -192,6 +192,8 @@ impl<C: GracefulConnection> Future for Drive<C> {
             has_polled_events = true;
         };
         this.connection.set(None);
+        // A caller may keep a `Drive` that has ended.
+        *this.recheck = Recheck::new();
         this.guard.end(Some((ended.reason(), ended.is_cut())));
         Poll::Ready(ended)
     }

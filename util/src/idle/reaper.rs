@@ -100,7 +100,7 @@ impl<K> Reaper<K> {
             alarm,
             sweep: Sweep::default(),
             yields: Yields::default(),
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 

@@ -197,7 +197,7 @@ impl Side {
             used: 0,
             moved: 0,
             is_measured: false,
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
+//! | `Waiting(None)` | The task is scheduled. | `Waiting(Some)` |
 //! | `Waiting(Some)` | The timer wakes the entry at the deadline, and the task runs. | `Running` |
 //! | `Waiting(Some)` | The end of the timer wakes the entry. The thread drops the work. | `Running` |
 //! | `Waiting(Some)` | `cancel`, or a shutdown of the scheduler, takes the work. | `Waiting(None)` |
@@ -52,7 +53,7 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    /// `None` while a thread that has taken the work drops or returns it.
+    /// `None` before the first wait, and while a thread that has taken the work drops or returns it.
     Waiting(Option<(W, Place)>),
     Running,
     /// The result, unless the handle has taken it.
@@ -194,7 +195,7 @@ struct Run<W: Work, R> {
     /// The future, until it ends. If the runtime shuts down during the run, the future is still here.
     run: Option<R>,
     ending: Ending<W>,
-    /// After the entry, because the drop of the entry may drop the output.
+    /// After `ending`, because the drop of the entry may drop the output.
     running: Running,
 }
 

@@ -57,7 +57,7 @@ impl<S: Stream> ChunksTimeout<S> {
             duration,
             items: Vec::new(),
             max_size,
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 

@@ -49,7 +49,7 @@ impl<S: Stream> Debounce<S> {
             latest: None,
             pause: sleep(duration),
             duration,
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 }

@@ -45,7 +45,7 @@ impl<S: Stream> Timeout<S> {
             limit: sleep(duration),
             duration,
             reported: false,
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 }
@@ -103,7 +103,7 @@ impl<S: Stream> TimeoutRepeating<S> {
         Self {
             stream: tokio_stream::StreamExt::fuse(stream),
             interval,
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 }

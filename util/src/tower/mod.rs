@@ -196,7 +196,7 @@ where
         ResponseFuture {
             response,
             limit,
-            starved: Starved::default(),
+            starved: Starved::new(),
         }
     }
 }

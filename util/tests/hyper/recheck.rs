@@ -22,6 +22,17 @@ fn entries() -> [u64; 3] {
     [metrics.registered(), metrics.pending(), metrics.fired()]
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_ended_connection_that_is_kept_has_no_entry() {
+    let server = Server::new(Http1, limits());
+    let (client, mut drive) = server.drive();
+    assert!(poll(&mut drive, Waker::noop()).is_pending());
+    assert_eq!(entries()[1], 1);
+    drop(client);
+    assert!(poll(&mut drive, Waker::noop()).is_ready());
+    assert_eq!(entries()[1], 0);
+}
+
 /// The other timers of these tests are tokio's.
 #[test]
 fn a_connection_has_one_entry() {

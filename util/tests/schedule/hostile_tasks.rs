@@ -201,7 +201,12 @@ fn a_task_that_ends_during_a_shutdown_leaves_the_others() {
 /// A waker of `wait_idle` panics after the last run, whose output panics as it is dropped. Others wait as well.
 #[test]
 fn a_panicking_waker_harms_no_other_that_waits_for_the_last_run() {
-    for output_panics in [false, true] {
+    let hooks: [fn() -> Arc<Hook>; 2] =
+        [|| Hook::on_wake(quiet_panic), || Hook::on_drop(quiet_panic)];
+    for (output_panics, hook) in [false, true]
+        .into_iter()
+        .flat_map(|it| hooks.map(|hook| (it, hook)))
+    {
         does_not_hang(move || {
             paused().block_on(async {
                 let scheduler = Scheduler::new();
@@ -211,7 +216,7 @@ fn a_panicking_waker_harms_no_other_that_waits_for_the_last_run() {
                     output
                 }));
                 sleep(ms(7)).await;
-                let hostile = Hook::on_wake(quiet_panic);
+                let hostile = hook();
                 let mut first = Box::pin(scheduler.wait_idle());
                 assert_pending!(poll(&mut first, &hostile.waker()));
                 let (wakes, waker) = Wakes::new();

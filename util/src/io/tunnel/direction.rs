@@ -3,12 +3,19 @@
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::coop::poll_proceed,
+    time::Instant,
+};
 
-use super::end::{Side, TunnelReason};
+use super::end::Side;
+
+/// How many reads and writes a unit of the budget pays for.
+const ROUNDS: u32 = 32;
 
 #[derive(Default)]
 pub(super) struct Direction {
@@ -21,7 +28,7 @@ pub(super) struct Direction {
     /// Whether the reader has no more bytes.
     pub(super) has_ended: bool,
     /// Whether the writer has all bytes, and is shut down.
-    pub(super) is_closed: bool,
+    is_closed: bool,
 }
 
 impl Direction {
@@ -32,53 +39,66 @@ impl Direction {
         }
     }
 
-    /// Reads once if the buffer has room, and writes once if it has bytes. Returns whether anything has moved. Otherwise the
-    /// reader and the writer wake the task, or the direction is closed.
-    pub(super) fn copy(
+    /// Copies until the reader or the writer must wait, or the direction is closed. Clears `last` if anything moves.
+    pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         from: Side,
         reader: &mut (impl AsyncRead + Unpin),
         writer: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<bool, TunnelReason> {
-        let failed = |side| move |error| TunnelReason::Failed { side, error };
-        let (reader, writer) = (Pin::new(reader), Pin::new(writer));
-        if self.is_closed {
-            return Ok(false);
-        }
-        let mut has_moved = false;
-        if !self.has_ended && self.filled < self.buffer.len() {
-            let mut room = ReadBuf::new(&mut self.buffer[self.filled..]);
-            let read = reader.poll_read(cx, &mut room);
-            if read.map_err(failed(from))?.is_ready() {
-                let read = room.filled().len();
-                self.filled += read;
-                self.has_ended = read == 0;
-                has_moved = true;
+        last: &mut Option<Instant>,
+    ) -> Poll<Result<(), (Side, io::Error)>> {
+        let failed = |error| (from.other(), error);
+        let (mut reader, mut writer) = (Pin::new(reader), Pin::new(writer));
+        let mut unit = ready!(poll_proceed(cx));
+        let mut rounds = 0;
+        while !self.is_closed {
+            let mut progress = false;
+            if !self.has_ended && self.filled < self.buffer.len() {
+                let mut room = ReadBuf::new(&mut self.buffer[self.filled..]);
+                let read = reader.as_mut().poll_read(cx, &mut room);
+                if read.map_err(|error| (from, error))?.is_ready() {
+                    let read = room.filled().len();
+                    self.filled += read;
+                    self.has_ended = read == 0;
+                    progress = true;
+                }
+            }
+            if self.start < self.filled {
+                let write = (writer.as_mut()).poll_write(cx, &self.buffer[self.start..self.filled]);
+                if let Poll::Ready(written) = write.map_err(failed)? {
+                    if written == 0 {
+                        return Poll::Ready(Err(failed(io::ErrorKind::WriteZero.into())));
+                    }
+                    self.start += written;
+                    self.written += written as u64;
+                    if self.start == self.filled {
+                        (self.start, self.filled) = (0, 0);
+                    }
+                    self.needs_flush = true;
+                    progress = true;
+                }
+            } else if self.has_ended {
+                ready!(writer.as_mut().poll_shutdown(cx)).map_err(failed)?;
+                self.is_closed = true;
+                progress = true;
+            } else if self.needs_flush && !progress {
+                // The reader may wait for the answer to bytes that the writer has only buffered.
+                ready!(writer.as_mut().poll_flush(cx)).map_err(failed)?;
+                self.needs_flush = false;
+                unit.made_progress();
+            }
+            if !progress {
+                return Poll::Pending;
+            }
+            unit.made_progress();
+            *last = None;
+            // Sockets use units of their own. Streams that use none must not copy for ever.
+            rounds += 1;
+            if rounds % ROUNDS == 0 {
+                unit = ready!(poll_proceed(cx));
             }
         }
-        let failed = failed(from.other());
-        if self.start < self.filled {
-            let write = writer.poll_write(cx, &self.buffer[self.start..self.filled]);
-            if let Poll::Ready(written) = write.map_err(failed)? {
-                if written == 0 {
-                    return Err(failed(io::ErrorKind::WriteZero.into()));
-                }
-                self.start += written;
-                self.written += written as u64;
-                if self.start == self.filled {
-                    (self.start, self.filled) = (0, 0);
-                }
-                self.needs_flush = true;
-                has_moved = true;
-            }
-        } else if self.has_ended {
-            self.is_closed = writer.poll_shutdown(cx).map_err(failed)?.is_ready();
-            has_moved |= self.is_closed;
-        } else if self.needs_flush && !has_moved {
-            // The reader may wait for the answer to bytes that the writer has only buffered.
-            self.needs_flush = writer.poll_flush(cx).map_err(failed)?.is_pending();
-        }
-        Ok(has_moved)
+        Poll::Ready(Ok(()))
     }
 }

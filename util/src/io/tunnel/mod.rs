@@ -6,6 +6,7 @@ mod end;
 use std::{
     fmt,
     future::Future,
+    io,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -13,18 +14,20 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    task::coop::poll_proceed,
     time::Instant,
 };
 
 pub use end::{Side, TunnelEnd, TunnelReason};
 
-use crate::limit::{Starved, saturating_add, setters};
+use crate::limit::{Starved, has_budget_remaining, saturating_add, setters};
 use direction::Direction;
 use tokio_wheel::{Sleep, sleep_until};
 
 /// How many bytes a direction reads at most before it writes them, by default. It is tokio's size.
 const BUFFER: usize = 8 * 1_024;
+
+/// After how many polls that use up the budget the other direction comes first.
+const EXHAUSTED: u32 = 16;
 
 /// Copies between `a` and `b` in both directions, with limits.
 ///
@@ -34,7 +37,7 @@ const BUFFER: usize = 8 * 1_024;
 ///
 /// * It can end sooner: after an [`idle`](Tunnel::idle) and a [`half_close`](Tunnel::half_close) timeout.
 /// * Its output, a [`TunnelEnd`], has the bytes of both directions, even if a stream has failed.
-/// * Its directions take turns, so one that always has bytes to copy does not keep the other one waiting.
+/// * In a task of tokio, a direction that always has bytes to copy keeps the other one waiting for at most 16 polls.
 ///
 /// [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/latest/tokio/io/fn.copy_bidirectional.html
 ///
@@ -94,11 +97,13 @@ where
         b,
         a_to_b: Direction::new(BUFFER),
         b_to_a: Direction::new(BUFFER),
+        first: Side::A,
+        exhausted: 0,
         idle: None,
         half_close: None,
         last: None,
         alarm: None,
-        starved: Starved::default(),
+        starved: Starved::new(),
     }
 }
 
@@ -109,6 +114,10 @@ pub struct Tunnel<A, B> {
     b: B,
     a_to_b: Direction,
     b_to_a: Direction,
+    /// The stream that the next poll reads first.
+    first: Side,
+    /// How many polls with this order have used up the budget.
+    exhausted: u32,
     idle: Option<Duration>,
     half_close: Option<Duration>,
     /// When something moved for the last time, or the first poll. `None` before the first poll and while a poll moves
@@ -224,27 +233,32 @@ impl<A, B> Tunnel<A, B> {
         (self.a_to_b.written, self.b_to_a.written)
     }
 
-    /// Copies until both directions must wait or have ended. They take turns, so neither uses up the budget alone.
-    fn poll_copy(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TunnelReason>>
+    /// Copies until both directions must wait or have ended.
+    fn poll_copy(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), (Side, io::Error)>>
     where
         A: AsyncRead + AsyncWrite + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,
     {
-        let (mut a_moves, mut b_moves) = (true, true);
-        while a_moves || b_moves {
-            // Streams that use no unit of their own must not copy for ever.
-            let unit = ready!(poll_proceed(cx));
-            let (a, b) = (&mut self.a, &mut self.b);
-            a_moves = a_moves && self.a_to_b.copy(cx, Side::A, a, b)?;
-            b_moves = b_moves && self.b_to_a.copy(cx, Side::B, b, a)?;
-            if a_moves || b_moves {
-                unit.made_progress();
-                self.last = None;
-            }
+        let mut is_pending = false;
+        // A direction copies for as long as it can: if the two took turns with each buffer, a tunnel would copy 20% less.
+        for side in [self.first, self.first.other()] {
+            let (a, b, last) = (&mut self.a, &mut self.b, &mut self.last);
+            let polled = match side {
+                Side::A => self.a_to_b.poll(cx, side, a, b, last)?,
+                Side::B => self.b_to_a.poll(cx, side, b, a, last)?,
+            };
+            is_pending |= polled.is_pending();
         }
-        match self.a_to_b.is_closed && self.b_to_a.is_closed {
-            true => Poll::Ready(Ok(())),
-            false => Poll::Pending,
+        // The direction that came first may have used up the budget. The order stays for a while, because a direction that
+        // is last and then first finds few bytes to read.
+        self.exhausted += u32::from(!has_budget_remaining());
+        if self.exhausted == EXHAUSTED {
+            self.exhausted = 0;
+            self.first = self.first.other();
+        }
+        match is_pending {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
         }
     }
 
@@ -281,7 +295,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
         let this = self.get_mut();
         let reason = match this.poll_copy(cx) {
-            Poll::Ready(copied) => copied.err().unwrap_or(TunnelReason::Closed),
+            Poll::Ready(Ok(())) => TunnelReason::Closed,
+            Poll::Ready(Err((side, error))) => TunnelReason::Failed { side, error },
             Poll::Pending => ready!(this.poll_limit(cx)),
         };
         let (a_to_b, b_to_a) = this.copied();
