@@ -68,12 +68,14 @@
 //! | *what* | [`shard`] | a wheel behind a lock |
 //! | | [`entry`] | what a wheel keeps of a future, and what dropped futures keep for the next futures |
 //! | | [`lateness`] | the histogram of the lateness of entries |
-//! | *how much* | [`turn`] | what the driver does in a turn |
+//! | *how much* | [`turn`] | what the driver may do in a turn |
 //! | | [`room`] | how many tasks a turn may wake |
+//! | | [`drive`] | what it does in a turn |
 
 pub(crate) mod agenda;
 pub(crate) mod alarm;
 pub(crate) mod clock;
+pub(crate) mod drive;
 pub(crate) mod ending;
 pub(crate) mod entry;
 pub(crate) mod lateness;

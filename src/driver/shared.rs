@@ -1,6 +1,6 @@
 //! The state of a timer, and the two halves of its driver: the waker of the alarm, and the task.
 //!
-//! The driver works in [turns](super::turn). Two halves can take a turn, like the halves of an
+//! The driver works in [turns](super::drive). Two halves can take a turn, like the halves of an
 //! interrupt handler:
 //!
 //! | half | runs when | takes a turn |
@@ -61,11 +61,7 @@ use tokio::{runtime, task::yield_now};
 
 use crate::{
     driver::{
-        agenda::Agenda,
-        clock::Clock,
-        ending::Ending,
-        shard::Shard,
-        turn::{Driver, next_tick},
+        agenda::Agenda, clock::Clock, drive::next_tick, ending::Ending, shard::Shard, turn::Driver,
     },
     ground::{
         sync::{AtomicUsize, Ordering, worker_index},

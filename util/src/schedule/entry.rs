@@ -155,12 +155,13 @@ impl<W: Work> Task for Entry<W> {
     fn give_back(self: Arc<Self>) -> Option<Unstarted> {
         let mut inner = lock(&self.0);
         let (work, _place) = inner.take()?;
-        let status = inner.status;
+        let Status { id, deadline, .. } = inner.status;
         drop(inner);
         drop(Ending::new(self, Cause::Shutdown));
-        let run = work.run(status.deadline);
+        let run = work.run(deadline);
         Some(Unstarted {
-            status,
+            id,
+            deadline,
             is_periodic: W::PERIODIC,
             future: Box::pin(async move { drop(run.await) }),
         })

@@ -5,8 +5,6 @@ use std::{fmt, future::Future, pin::Pin};
 
 use tokio::time::Instant;
 
-use super::handle::Status;
-
 /// A scheduled task that [`Scheduler::shutdown`](super::Scheduler::shutdown) has returned.
 ///
 /// The task was waiting for its deadline at the shutdown. An `Unstarted` is a future that runs the task.
@@ -54,7 +52,8 @@ use super::handle::Status;
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
-    pub(super) status: Status,
+    pub(super) id: u64,
+    pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -85,7 +84,7 @@ impl Unstarted {
     /// # }
     /// ```
     pub fn id(&self) -> u64 {
-        self.status.id
+        self.id
     }
 
     /// Returns whether the task is periodic. If it is, this future runs only the next run.
@@ -135,7 +134,7 @@ impl Unstarted {
     /// # }
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.status.deadline
+        self.deadline
     }
 }
 
