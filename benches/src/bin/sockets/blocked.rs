@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, rounds: u32) -> anyhow::Result<()> {
         Plot {
             caption: &format!("A task blocks for {length} ms: clients wait up to {waits}"),
             note: &format!(
-                "Slowest round trip begun in each ms, median of the rounds; {} workers. \
+                "Slowest round trip begun in each ms, {} workers. \
                  The previous block ended at -{} ms. Without timeouts, tokio is as slow.",
                 blocks.workers, blocks.pause
             ),
