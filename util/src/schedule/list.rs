@@ -220,9 +220,12 @@ impl Places {
     fn remove(&mut self, index: usize) -> (Arc<dyn Task>, Option<Vec<Tasks>>) {
         let number = (index / FIRST + 1).ilog2() as usize;
         let task = self.0[number].remove(index - Self::start(number));
-        let last = self.0.iter().rposition(|slab| !slab.is_empty());
-        let needed = last.map_or(1, |last| last + 2);
-        let unused = (self.0.len() > needed).then(|| self.0.split_off(needed));
+        let mut unused = None;
+        if self.0.len() > 1 && self.0[number].is_empty() {
+            let last = self.0.iter().rposition(|slab| !slab.is_empty());
+            let needed = last.map_or(1, |last| last + 2);
+            unused = (self.0.len() > needed).then(|| self.0.split_off(needed));
+        }
         (task, unused)
     }
 }
