@@ -59,6 +59,12 @@ impl Common {
         let counted = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         counted.map(drop).map_err(|_| *limit)
     }
+
+    fn uncount(&self) {
+        if let Some((_, waiting)) = &self.limit {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A list, on cache lines of its own.
@@ -113,12 +119,12 @@ impl Shard {
             return Err(None);
         }
         let waker = task.clone().into();
-        let index = {
-            let mut waiting = lock(&self.waiting);
-            let waiting = waiting.as_mut().ok_or(None)?;
-            // The next run of a periodic task is always accepted.
-            self.common.count(status.is_started)?;
-            waiting.insert(task)
+        // The next run of a periodic task is always accepted.
+        self.common.count(status.is_started)?;
+        let added = (lock(&self.waiting).as_mut()).map(|waiting| waiting.insert(task));
+        let Some(index) = added else {
+            self.common.uncount();
+            return Err(None);
         };
         let mut place = Place {
             sleep: self.common.timer.sleep_until(status.deadline),
@@ -162,9 +168,7 @@ impl Place {
         let _removed = lock(&self.shard.waiting)
             .as_mut()
             .map(|it| it.remove(self.index));
-        if let Some((_, waiting)) = &self.shard.common.limit {
-            waiting.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.shard.common.uncount();
         self.shard
     }
 
