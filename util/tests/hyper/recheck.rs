@@ -24,12 +24,25 @@ fn entries() -> [u64; 3] {
 
 #[tokio::test(start_paused = true)]
 async fn an_ended_connection_that_is_kept_has_no_entry() {
-    let server = Server::new(Http1, limits());
-    let (client, mut drive) = server.drive();
-    assert!(poll(&mut drive, Waker::noop()).is_pending());
+    let (client, server) = duplex(64);
+    let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(String::new())));
+    let connect = |io, service| http1::Builder::new().serve_connection(io, service);
+    let guard = Connections::new(limits()).open().unwrap();
+    let mut drive = pin!(guard.serve(TokioIo::new(server), service, connect));
+    assert!(
+        drive
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     assert_eq!(entries()[1], 1);
     drop(client);
-    assert!(poll(&mut drive, Waker::noop()).is_ready());
+    assert!(
+        drive
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    );
     assert_eq!(entries()[1], 0);
 }
 
