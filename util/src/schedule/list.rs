@@ -60,9 +60,9 @@ impl Common {
         counted.map(drop).map_err(|_| *limit)
     }
 
-    fn uncount(&self) {
+    fn uncount(&self, tasks: usize) {
         if let Some((_, waiting)) = &self.limit {
-            waiting.fetch_sub(1, Ordering::Relaxed);
+            waiting.fetch_sub(tasks as u64, Ordering::Relaxed);
         }
     }
 }
@@ -123,7 +123,7 @@ impl Shard {
         self.common.count(status.is_started)?;
         let added = (lock(&self.waiting).as_mut()).map(|waiting| waiting.insert(task));
         let Some(index) = added else {
-            self.common.uncount();
+            self.common.uncount(1);
             return Err(None);
         };
         let mut place = Place {
@@ -150,6 +150,7 @@ impl Shard {
     /// Closes the list, and returns the waiting tasks.
     pub(super) fn close(&self) -> impl Iterator<Item = Arc<dyn Task>> + use<> {
         let closed = lock(&self.waiting).take().unwrap_or_default();
+        self.common.uncount(closed.len());
         closed.0.into_iter().flatten().map(|(_, task)| task)
     }
 }
@@ -165,10 +166,8 @@ pub(super) struct Place {
 impl Place {
     /// Removes the task from the list, unless a shutdown has done so, and from the timer.
     pub(super) fn leave(self) -> Arc<Shard> {
-        let _removed = lock(&self.shard.waiting)
-            .as_mut()
-            .map(|it| it.remove(self.index));
-        self.shard.common.uncount();
+        let removed = (lock(&self.shard.waiting).as_mut()).map(|it| it.remove(self.index));
+        self.shard.common.uncount(removed.iter().len());
         self.shard
     }
 

@@ -17,6 +17,7 @@ fn cause(error: &TaskError) -> [bool; 3] {
 async fn a_refusal_after_the_shutdown_carries_the_future_back() {
     // A shutdown comes before the limit.
     for scheduler in [Scheduler::new(), limited(1)] {
+        drop(scheduler.schedule(secs(1), async {}).unwrap());
         drop(scheduler.shutdown());
         let refused = scheduler.schedule(secs(1), async { 7 }).unwrap_err();
         assert_eq!(reason(&refused), [false, true]);
