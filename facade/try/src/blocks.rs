@@ -10,8 +10,8 @@ use anyhow::{Result, ensure};
 use crate::patch::Files;
 
 /// The place in `driver/watch.rs` after which the watch reports.
-const SEEN: &str = "blocks.longest.fetch_max(longest, Relaxed);";
-const REPORT: &str = "crate::report::seen(seen.wakes, longest);";
+const SEEN: &str = "agenda.longest_block.fetch_max(nanos, Relaxed);";
+const REPORT: &str = "crate::report::seen(seen.counts, nanos);";
 
 /// Changes the sources of tokio-wheel: the watch reports the blocks that it sees.
 pub(crate) fn report(files: &mut Files) -> Result<()> {

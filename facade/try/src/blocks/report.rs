@@ -16,12 +16,12 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../blocks");
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
-/// The watch calls this after each look at a runtime: whether a worker blocks that did not at the last look, and the
-/// length in nanoseconds of the longest block that lasts.
-pub(crate) fn seen(is_new: bool, length: u64) {
+/// The watch calls this after each look at which it has seen a block: how many blocks count from now on, and the length in
+/// nanoseconds of the longest.
+pub(crate) fn seen(new: u64, length: u64) {
     let is_longer = length > LONGEST.fetch_max(length, Relaxed);
-    COUNT.fetch_add(is_new.into(), Relaxed);
-    if is_new || is_longer {
+    COUNT.fetch_add(new, Relaxed);
+    if new > 0 || is_longer {
         let line = format!("{} {}", COUNT.load(Relaxed), LONGEST.load(Relaxed));
         // Both numbers only grow, so the new text covers the old one, and a process may be killed at any time.
         let file = OpenOptions::new()
