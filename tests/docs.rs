@@ -1,5 +1,5 @@
 //! The pages name only files, tests and scripts that exist, the workflow runs each step of `.ci/run`, the layers of the
-//! core are those of ARCHITECTURE.md, and no files of the packages import each other in a circle.
+//! core are those of ARCHITECTURE.md, and no imports of the packages form a circle.
 
 use std::{
     collections::BTreeSet,
@@ -202,7 +202,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-/// Returns the names by which other files import a module: its own, and those of its items.
+/// Returns the names by which other files import a module: its own name and the names of its items.
 fn names<'a>(module: &'a Path, code: &'a str) -> BTreeSet<&'a str> {
     const KINDS: [&str; 6] = ["fn ", "struct ", "enum ", "trait ", "type ", "const "];
     let lines = code.lines().filter(|line| line.starts_with("pub"));

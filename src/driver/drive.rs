@@ -64,7 +64,7 @@ fn visit_and_wake(turn: &mut Turn<'_>, shards: &[Arc<Shard>], number: usize) -> 
     has_cascades
 }
 
-/// Publishes the ticks of shards anew, which are later where cancellations have left earlier ones.
+/// Publishes new ticks for the shards whose ticks are too early because entries were canceled.
 ///
 /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
 /// `timer::tests::canceled_timers_wake_the_driver_once`.

@@ -30,7 +30,9 @@ use crate::{
 // With an enum of its own, a registration takes 5 instructions more.
 pub(crate) type Registered = Result<Key, Result<(), TimerShutdown>>;
 
+/// The deadline has passed, so the future is ready.
 const PASSED: Registered = Err(Ok(()));
+/// The timer has ended, or is another runtime's default timer.
 const REFUSED: Registered = Err(Err(TimerShutdown(())));
 
 /// Registers futures in one shard of one timer.

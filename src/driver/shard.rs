@@ -409,7 +409,7 @@ impl Shard {
         has_cascades
     }
 
-    /// Publishes the tick anew, which is later if a cancellation has left an earlier one.
+    /// Publishes a new tick, in case the old one is too early because an entry was canceled.
     pub(crate) fn correct(&self) {
         self.publish(&self.state.lock());
     }
@@ -445,7 +445,7 @@ impl Shard {
         true
     }
 
-    /// Adds the counters, and the number of entries in the wheel, to those of other shards.
+    /// Adds the counters of this shard to `sum`.
     pub(crate) fn add_counts(&self, sum: &mut Counts) {
         let state = self.state.lock();
         let keys = state.keepers.keys();

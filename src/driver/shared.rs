@@ -239,7 +239,8 @@ const PAUSES: u32 = 16;
 /// another task then blocked that worker, the driver would wait, although other workers are idle.
 ///
 /// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. Sixty turns that wake no
-/// task would take too long, so the driver calls `yield_now` in every [`PAUSES`]th pause. The worker then checks its I/O.
+/// task would take too long, so the driver calls `yield_now` in every [`PAUSES`]th pause. The worker then checks its I/O. If a task
+/// blocks the worker meanwhile, the alarm, which is set for what is due, takes the next turn on another worker.
 async fn give_way(pauses: &mut u32) {
     let mut has_yielded = false;
     poll_fn(|cx| {

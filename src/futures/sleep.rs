@@ -29,7 +29,7 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The key of a sleep that has returned ready.
 pub(super) const FINISHED: Option<Key> = Some(Key::ABSENT);
 
-/// The key of a sleep that was reset while it had no entry.
+/// The key of a sleep that was reset and has no entry.
 pub(super) const WAS_RESET: Option<Key> = Some(Key::VACANT);
 
 /// Waits until `duration` has elapsed.

@@ -212,7 +212,7 @@ impl<W: Work, R: Future<Output = Ran<W>> + Unpin> Future for Run<W, R> {
             Ok(polled) => Ok(ready!(polled)),
             Err(panic) => Err(panic),
         };
-        // The first panic is the cause. tokio catches those of the drops below.
+        // The first panic is the one that the handle returns. tokio catches panics of the drops below.
         match (unwind::catch(|| self.run = None), &ran) {
             (Err(panic), Ok(_)) => unwind::discard(mem::replace(&mut ran, Err(panic))),
             (dropped, _) => unwind::discard(dropped),

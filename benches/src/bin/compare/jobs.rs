@@ -235,7 +235,7 @@ pub(crate) struct Saturated {
     #[arg(long)]
     quick: bool,
     /// The numbers of worker threads, separated by commas. 0 is a current-thread runtime. By default,
-    /// each scene has those of the whole comparison.
+    /// each scene runs with the numbers of the whole comparison.
     #[arg(long, value_delimiter = ',')]
     workers: Vec<usize>,
     /// How many tasks are always ready, separated by commas. By default, as in the whole comparison.
